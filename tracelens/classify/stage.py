@@ -1,0 +1,129 @@
+"""What is every GPU activity, and what was the host doing: the stage that names things."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import resources
+
+from tracelens.classify import host
+from tracelens.classify.rules import classify_names
+from tracelens.store import Store
+
+_SCRATCH = {
+    "classify_name": "name_id INTEGER, class TEXT, dtype TEXT",
+    "classify_op": "target TEXT, name_id INTEGER, class TEXT, announced TEXT",
+    "classify_text": "kind TEXT, text TEXT, class TEXT",
+}
+_TABLE_OF_TARGET = {"call": "host_call", "op": "op", "range": "range", "overhead": "overhead"}
+
+
+def classify(store: Store) -> None:
+    """Fill ``raw.activity_class`` for every activity and ``raw.host_label`` for the host.
+
+    Distinct names are matched once; everything else is a join. Running it again replaces the rows.
+    """
+    with store.transaction():
+        store.execute("DELETE FROM raw.activity_class")
+        store.execute("DELETE FROM raw.host_label")
+        with _scratch(store):
+            _match_kernel_names(store)
+            _match_op_names(store)
+            _match_range_names(store)
+            _match_texts(store, "collective", "op", host.collective_class)
+            _match_texts(store, "dtype", "dtype", host.framework_dtype)
+            sql = resources.files("tracelens.classify").joinpath("classes.sql")
+            store.execute(sql.read_text(encoding="utf-8"))
+        for target in host.TARGETS:
+            _label(store, target)
+
+
+@contextmanager
+def _scratch(store: Store) -> Iterator[None]:
+    for table, columns in _SCRATCH.items():
+        store.execute(f"CREATE TABLE raw.{table} ({columns})")
+    yield
+    for table in _SCRATCH:
+        store.execute(f"DROP TABLE raw.{table}")
+
+
+def _match_kernel_names(store: Store) -> None:
+    rows = _names_of(store, "raw.activity")
+    facts = classify_names([name for _, name in rows])
+    store.append(
+        "classify_name",
+        {
+            "name_id": _ids(rows),
+            "class": [fact.kernel_class for fact in facts],
+            "dtype": [fact.dtype for fact in facts],
+        },
+    )
+
+
+def _match_op_names(store: Store) -> None:
+    rows = _names_of(store, "raw.link JOIN raw.op USING (op_id)")
+    store.append(
+        "classify_op",
+        {
+            "target": ["op"] * len(rows),
+            "name_id": _ids(rows),
+            "class": [host.op_class(name) for _, name in rows],
+            "announced": [host.annotated_class(name, "op") for _, name in rows],
+        },
+    )
+
+
+def _match_range_names(store: Store) -> None:
+    # Only announcements of the framework: NCCL's own ranges end before a grouped launch.
+    matched = [
+        (name_id, announced)
+        for name_id, name in _names_of(store, "raw.range")
+        if (announced := host.annotated_class(name, "range")) and ":" in name
+    ]
+    store.append(
+        "classify_op",
+        {
+            "target": ["range"] * len(matched),
+            "name_id": _ids(matched),
+            "announced": [announced for _, announced in matched],
+        },
+    )
+
+
+def _match_texts(
+    store: Store, kind: str, column: str, meaning_of: Callable[[str], str | None]
+) -> None:
+    rows = store.rows(
+        f'SELECT DISTINCT "{column}" FROM raw.collective WHERE "{column}" IS NOT NULL'
+    )
+    texts = [text for (text,) in rows]
+    store.append(
+        "classify_text",
+        {"kind": [kind] * len(texts), "text": texts, "class": [meaning_of(text) for text in texts]},
+    )
+
+
+def _label(store: Store, target: str) -> None:
+    labelled = [
+        (name_id, label)
+        for name_id, name in _names_of(store, f"raw.{_TABLE_OF_TARGET[target]}")
+        if (label := host.host_label(name, target))
+    ]
+    store.append(
+        "host_label",
+        {
+            "name_id": _ids(labelled),
+            "target": [target] * len(labelled),
+            "label": [label for _, label in labelled],
+        },
+    )
+
+
+def _names_of(store: Store, source: str) -> list[tuple[int, str]]:
+    rows = store.rows(
+        f"SELECT name_id, name FROM raw.name WHERE name_id IN (SELECT name_id FROM {source})"
+        " ORDER BY name_id"
+    )
+    return [(int(name_id), str(name)) for name_id, name in rows]
+
+
+def _ids(rows: list[tuple[int, str]]) -> list[int]:
+    return [name_id for name_id, _ in rows]

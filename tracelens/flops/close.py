@@ -1,0 +1,208 @@
+"""Close the account of a run and write it: FLOPs, peak, MFU, waterfall, workload, capacity."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tracelens.flops.account import Books, Closed, close_books
+from tracelens.flops.denominator import Peak, choose_peak
+from tracelens.flops.numerator import Numerator, count_model_flop
+from tracelens.flops.options import FlopsOptions
+from tracelens.flops.scope import (
+    Scope,
+    Training,
+    faster_than,
+    model_flop_of_trace,
+    read_scope,
+)
+from tracelens.store import Store
+
+_RESIDUAL_OK_POINTS = 1.0
+_RESIDUAL_BAD_POINTS = 3.0
+_BOOST = 1.1
+"""Parts boost up to 8 % above the clock of their nominal peak."""
+
+
+def close_account(store: Store, options: FlopsOptions | None = None) -> None:
+    """Write the sections that say how far from the peak the run was.
+
+    Args:
+        store: attributed, with ``raw.activity_flop`` and ``raw.segment`` filled.
+        options: what the user says of model, job and device.
+
+    Raises:
+        UsageError: if the options contradict each other or name something unknown.
+        IdentityError: if the account does not close.
+    """
+    options = options or FlopsOptions()
+    scope = read_scope(store)
+    numerator = count_model_flop(options, scope)
+    if not scope.total_ns:
+        return
+    peak = choose_peak(options, scope.parts, scope.mix)
+    books = _books(scope, numerator, peak)
+    closed = close_books(books)
+    store.put_result("flops", _flops(books, numerator, scope, closed))
+    store.put_result("peak", _peak(peak, scope))
+    store.put_result(
+        "mfu",
+        _mfu(books, numerator, peak, closed)
+        | {
+            "scope": _scope_of(scope, numerator),
+            "all_recorded": _all_recorded(store, numerator, peak),
+        },
+    )
+    store.put_result("waterfall", closed.waterfall)
+    store.put_result("workload", _workload(options, numerator, scope))
+    store.put_result(
+        "capacity",
+        {
+            "ok": None if closed.capacity_residual_rel is None else True,
+            "residual_rel": closed.capacity_residual_rel,
+        },
+    )
+    _write_notes(store, "info", [*numerator.notes, *peak.notes])
+    _write_notes(store, "warning", _alarms(store, closed, peak, scope))
+
+
+def _books(scope: Scope, numerator: Numerator, peak: Peak) -> Books:
+    return Books(
+        leaves=scope.leaves,
+        total_ns=scope.total_ns,
+        single_rank=len(scope.parts) == 1,
+        peak_flop_per_s=peak.flop_per_s,
+        model_flop=numerator.model_flop,
+        executed_flop=scope.executed_flop if scope.is_shaped else None,
+        recompute_flop=scope.recompute_flop,
+        attention_backward_flop=scope.attention_backward_flop,
+        optimizer_flop=scope.optimizer_flop,
+        credit_flop=numerator.credit_flop,
+    )
+
+
+def _flops(books: Books, numerator: Numerator, scope: Scope, closed: Closed) -> dict[str, Any]:
+    shaped = scope.is_shaped
+    return {
+        "model_flop": numerator.model_flop,
+        "executed_flop": books.executed_total_flop,
+        "source": numerator.source,
+        "convention": numerator.convention,
+        "per_convention": numerator.per_convention,
+        "reconciliation": {
+            "recompute": scope.recompute_flop if shaped else None,
+            "optimizer": scope.optimizer_flop if shaped else None,
+            "attention_backward_recompute": scope.attention_backward_flop if shaped else None,
+            "masked_not_executed": numerator.credit_flop if numerator.convention else None,
+            "padding": None,
+            "unshaped": 0.0 if shaped and scope.unshaped_frac == 0 else None,
+            "unshaped_time_frac": scope.unshaped_frac,
+            "residual": books.residual_flop,
+            "residual_points": closed.residual_points,
+        },
+    }
+
+
+def _peak(peak: Peak, scope: Scope) -> dict[str, Any]:
+    return {
+        "flop_per_s": peak.flop_per_s,
+        "kind": peak.kind,
+        "dtype": peak.dtype,
+        "mix": scope.mix.shares() or None,
+        "mix_of": "flop" if scope.mix.are_flops else "time",
+        "bf16_flop_per_s": peak.bf16_flop_per_s,
+        "device": peak.device,
+        "source": peak.source,
+        "reason": peak.reason,
+    }
+
+
+def _mfu(books: Books, numerator: Numerator, peak: Peak, closed: Closed) -> dict[str, Any]:
+    capacity = books.capacity_flop
+    bf16 = peak.bf16_flop_per_s
+    reasons = [numerator.reason] if numerator.model_flop is None else []
+    reasons += [peak.reason] if capacity is None else []
+    per_convention = numerator.per_convention if capacity else None
+    return {
+        "value": closed.mfu,
+        "low": _over(numerator.low_flop, capacity),
+        "scope": None,
+        "hfu": closed.hfu,
+        "all_recorded": None,
+        "against_bf16": _over(numerator.model_flop, bf16 and bf16 * books.total_ns / 1e9),
+        "per_convention": per_convention
+        and {name: flop / (capacity or 1.0) for name, flop in per_convention.items()},
+        "reason": "; ".join(reason for reason in reasons if reason) or None,
+    }
+
+
+def _over(flop: float | None, capacity: float | None) -> float | None:
+    return None if flop is None or not capacity else flop / capacity
+
+
+def _scope_of(scope: Scope, numerator: Numerator) -> str:
+    ranks = len(scope.parts)
+    if ranks == 1 and (numerator.world_size > 1 or not numerator.is_world_known):
+        return "rank"
+    return "job" if ranks == numerator.world_size else "replica"
+
+
+def _all_recorded(store: Store, numerator: Numerator, peak: Peak) -> float | None:
+    """MFU over everything recorded, warm-up and excluded steps included; by shapes only."""
+    if numerator.source != "shapes" or not peak.flop_per_s:
+        return None
+    found = model_flop_of_trace(store)
+    return None if found is None else found[0] / (peak.flop_per_s * found[1] / 1e9)
+
+
+def _workload(options: FlopsOptions, numerator: Numerator, scope: Scope) -> dict[str, Any]:
+    tokens, steps = options.tokens, scope.steps
+    step_ns = None if steps is None else round(scope.total_ns / steps)
+    sequences = options.global_batch_size
+    if sequences is None and tokens and options.seq_len and tokens % options.seq_len == 0:
+        sequences = tokens // options.seq_len
+    rate = None
+    if tokens and step_ns:
+        rate = tokens / numerator.world_size / (step_ns / 1e9)
+    given = {
+        "parameters": numerator.model,
+        "tokens_per_step_global": tokens,
+        "sequences_global": sequences,
+    }
+    return {
+        "parameters": numerator.model.params_total if numerator.model else None,
+        "tokens_per_step_global": tokens,
+        "sequences_global": sequences,
+        "micro_batches": None,
+        "mesh": None,
+        "dtypes": list(scope.mix.shares()) or None,
+        "source": {name: "option" for name, value in given.items() if value is not None},
+        "step_time_ns": step_ns,
+        "tokens_per_s_per_gpu": rate,
+    }
+
+
+def _alarms(store: Store, closed: Closed, peak: Peak, scope: Scope) -> Iterable[str]:
+    if closed.mfu is not None and closed.mfu > 1:
+        yield (
+            f"MFU of {100 * closed.mfu:.1f} %: FLOPs, number format or peak is wrong, or the "
+            "window holds less time than the FLOPs took"
+        )
+    points = closed.residual_points
+    if points is not None and abs(points) > _RESIDUAL_BAD_POINTS:
+        yield f"FLOPs do not reconcile: {points:+.1f} points between model and shapes"
+    elif points is not None and abs(points) > _RESIDUAL_OK_POINTS:
+        yield f"FLOPs reconcile only to {points:+.1f} points"
+    if scope.training is Training.YES and 0 < scope.unshaped_frac <= 0.01:
+        yield f"{100 * scope.unshaped_frac:.2f} % of FLOP-bearing time has no shapes"
+    rates = {dtype: peak.rate(dtype) for dtype in scope.mix.known}
+    limits = {dtype: rate * _BOOST for dtype, rate in rates.items() if rate}
+    fast = faster_than(store, limits)
+    if fast:
+        yield (
+            f"{fast} kernels ran more than 10 % faster than the peak of their number format: "
+            "their shapes, format or device are not what the trace says"
+        )
+
+
+def _write_notes(store: Store, severity: str, texts: Iterable[str]) -> None:
+    for text in dict.fromkeys(texts):
+        store.append("note", {"input": [None], "severity": [severity], "text": [text]})

@@ -1,0 +1,108 @@
+"""What may a user say about the model, the job and the device?"""
+
+from dataclasses import dataclass
+from math import isfinite
+
+from tracelens.errors import UsageError
+from tracelens.flops.conventions import DEFAULT_CONVENTION, find_convention
+from tracelens.flops.dtypes import required_dtype
+from tracelens.flops.presets import ModelLike
+
+_LIMIT = 1e30
+_KINDS = ("nominal", "clock", "measured")
+
+
+@dataclass(frozen=True)
+class FlopsOptions:
+    """Options of the FLOPs account; all of them may be left out.
+
+    Attributes:
+        model: preset name, path of a configuration, mapping or shape.
+        seq_len: tokens a sequence.
+        tokens_per_step: tokens of one optimizer step of the whole job.
+        micro_batch_size: sequences of one micro-batch of one replica.
+        global_batch_size: sequences of one optimizer step of the whole job.
+        model_flops_per_step: model FLOPs of one optimizer step of the whole job.
+        convention: the way of counting.
+        gpu: device, when the trace does not name it or names it wrongly.
+        peak: ``nominal``, ``clock``, ``measured`` or a number of TFLOP/s of one GPU.
+        dtype: ``auto``, or the format whose peak is 100 %.
+        sm_clock_mhz: clock for ``peak="clock"``.
+        world_size: GPUs of the whole job, when the trace does not say.
+    """
+
+    model: ModelLike | None = None
+    seq_len: int | None = None
+    tokens_per_step: int | None = None
+    micro_batch_size: int | None = None
+    global_batch_size: int | None = None
+    model_flops_per_step: float | None = None
+    convention: str = DEFAULT_CONVENTION
+    gpu: str | None = None
+    peak: str | float = "nominal"
+    dtype: str = "auto"
+    sm_clock_mhz: float | None = None
+    world_size: int | None = None
+
+    def __post_init__(self) -> None:
+        find_convention(self.convention)
+        if self.dtype != "auto":
+            required_dtype(self.dtype)
+        for name in (
+            "seq_len",
+            "tokens_per_step",
+            "micro_batch_size",
+            "global_batch_size",
+            "model_flops_per_step",
+            "sm_clock_mhz",
+            "world_size",
+        ):
+            value = getattr(self, name)
+            if value is not None and not _is_positive(value):
+                raise UsageError(
+                    f"{name.replace('_', ' ')} must be a sensible number above 0, not {value}"
+                )
+        kind = self.peak_kind
+        if kind == "clock" and self.sm_clock_mhz is None:
+            raise UsageError("--peak clock needs the clock", hint="give --sm-clock MHZ")
+        if self.sm_clock_mhz is not None and kind != "clock":
+            raise UsageError("--sm-clock is only used by --peak clock", hint="give --peak clock")
+
+    @property
+    def peak_kind(self) -> str:
+        """``nominal``, ``clock``, ``measured`` or ``user``."""
+        return "user" if self.user_peak is not None else str(self.peak)
+
+    @property
+    def user_peak(self) -> float | None:
+        """Peak in FLOP/s that the user gave as a number of TFLOP/s.
+
+        Raises:
+            UsageError: if it is neither a kind nor a number above 0.
+        """
+        if self.peak in _KINDS:
+            return None
+        try:
+            tera = float(self.peak)
+        except ValueError:
+            tera = 0.0
+        if not (isfinite(tera) and 0 < tera < 1e9):
+            raise UsageError(
+                f"peak {self.peak!r}", hint=f"one of {', '.join(_KINDS)}, or a number of TFLOP/s"
+            )
+        return tera * 1e12
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of one optimizer step of the whole job, as far as the options give them."""
+        if self.tokens_per_step is not None:
+            return self.tokens_per_step
+        if self.global_batch_size is not None and self.seq_len is not None:
+            return self.global_batch_size * self.seq_len
+        return None
+
+
+def _is_positive(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isfinite(value) and 0 < value < _LIMIT

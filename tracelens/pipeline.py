@@ -1,0 +1,64 @@
+"""The order of the stages, and nothing else."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracelens.attribution import attribute as partition
+from tracelens.classify import classify
+from tracelens.comm import describe_collectives, summarize_collectives
+from tracelens.flops import FlopsOptions, assign_flops, close_account, find_recompute
+from tracelens.ingest import ImportOptions, find_inputs, link_activities, load
+from tracelens.store import Store
+
+
+def _silent(_stage: str) -> None:
+    """Tell nobody which stage runs."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may say about an analysis; every field has a default.
+
+    Attributes:
+        window: ``auto``, ``all``, ``steps:A-B``, ``nvtx:NAME`` or ``ns:A-B``.
+        rank_pattern: regular expression with one group that finds the rank in a path.
+        reading: how files are read.
+        flops: what is known of the model and the device.
+        on_stage: called with the name of each stage as it begins.
+    """
+
+    window: str = "auto"
+    rank_pattern: str | None = None
+    reading: ImportOptions = field(default_factory=ImportOptions)
+    flops: FlopsOptions = field(default_factory=FlopsOptions)
+    on_stage: Callable[[str], None] = _silent
+
+
+def analyze(paths: Sequence[str | Path], store: Store, options: Options | None = None) -> None:
+    """Take the files of one run from bytes to a closed account.
+
+    Args:
+        paths: files, folders or globs; several files are the ranks of one run.
+        store: empty; holds everything afterwards.
+        options: what the user said.
+
+    Raises:
+        TraceLensError: of the kind that says what is wrong and what to do.
+    """
+    options = options or Options()
+    options.on_stage("reading")
+    load(find_inputs(paths), store, options.reading, rank_pattern=options.rank_pattern)
+    options.on_stage("linking")
+    link_activities(store)
+    options.on_stage("classifying")
+    classify(store)
+    describe_collectives(store)
+    options.on_stage("counting FLOPs")
+    assign_flops(store)
+    find_recompute(store)
+    options.on_stage("attributing")
+    partition(store, options.window)
+    summarize_collectives(store)
+    options.on_stage("closing the account")
+    close_account(store, options.flops)

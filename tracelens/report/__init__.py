@@ -1,0 +1,13 @@
+"""The answer as data, as text for a terminal, as a page and as a figure; nothing else draws.
+
+Importing this package loads neither plotly nor jinja2: the functions that draw import them.
+"""
+
+from tracelens.report.document import document
+from tracelens.report.figure import waterfall_figure
+from tracelens.report.html import save_html
+from tracelens.report.json_text import dumps
+from tracelens.report.rows_text import table_text
+from tracelens.report.terminal import render
+
+__all__ = ["document", "dumps", "render", "save_html", "table_text", "waterfall_figure"]

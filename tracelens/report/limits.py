@@ -1,0 +1,75 @@
+"""What can this trace not say, and what would have to be recorded or given for it?"""
+
+from typing import Any, NamedTuple
+
+from tracelens.report.sections.skeletons import NO_FLOPS
+
+_LEAST_SHARE = 0.01
+
+
+class Limit(NamedTuple):
+    """One thing that cannot be measured here.
+
+    Attributes:
+        what: the quantity, and why it is out of reach.
+        remedy: what to record, or which option to give.
+    """
+
+    what: str
+    remedy: str
+
+
+def limits(document: dict[str, Any]) -> list[Limit]:
+    """Return what the answer leaves open, most important first."""
+    return [*_of_mfu(document), *_of_communication(document), *_of_time(document)]
+
+
+def _of_mfu(document: dict[str, Any]) -> list[Limit]:
+    mfu, peak = document["mfu"], document["peak"]
+    found = []
+    # A reason of the FLOPs stage says by itself what to record, or that there is no training.
+    if mfu["value"] is None and mfu["reason"] in {None, NO_FLOPS}:
+        found.append(Limit("MFU", "--model NAME --tokens-per-step N, or record_shapes=True"))
+    if peak["flop_per_s"] is None:
+        found.append(Limit("peak of the device", "--gpu NAME or --peak TFLOP/s"))
+    if document["flops"]["executed_flop"] is None and mfu["value"] is not None:
+        found.append(Limit("HFU and FLOPs a kernel: no shapes", "record_shapes=True"))
+    return found
+
+
+def _of_communication(document: dict[str, Any]) -> list[Limit]:
+    run, leaves = document["run"], document["time"]["leaves"]
+    undivided = any(leaf.endswith(".undivided") for leaf in leaves)
+    found = []
+    if undivided and len(run["ranks"]) == 1:
+        found.append(Limit("who is late: one rank only", "traces of all ranks"))
+    if any(leaf.startswith("comm.unknown.") for leaf in leaves):
+        found.append(
+            Limit(
+                "parallel dimension of some collectives",
+                "--parallel tp=N,pp=N,..., or PyTorch ≥ 2.4",
+            )
+        )
+    return found
+
+
+def _of_time(document: dict[str, Any]) -> list[Limit]:
+    found = []
+    if _share(document, "opaque.graph") >= _LEAST_SHARE:
+        found.append(Limit("inside CUDA graphs recorded as one row", "--cuda-graph-trace=node"))
+    if _share(document, "idle.unrecorded") > 0:
+        found.append(Limit("GPU work that was launched, not recorded", "larger profiler buffers"))
+    if _share(document, "host.unlabelled") >= _LEAST_SHARE:
+        found.append(
+            Limit("what the host did in some gaps", "with_stack=True, NVTX ranges, --trace=osrt")
+        )
+    if document["quality"]["kernels_without_launch"] and _share(document, "idle.unknown") > 0:
+        found.append(
+            Limit("cause of some gaps: launches missing", "CUDA API calls, from the start")
+        )
+    return found
+
+
+def _share(document: dict[str, Any], leaf: str) -> float:
+    total_ns = document["window"]["total_ns"]
+    return document["time"]["leaves"].get(leaf, 0) / total_ns if total_ns else 0.0

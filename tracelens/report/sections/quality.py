@@ -1,0 +1,80 @@
+"""How far can the answer be trusted: what was dropped, unknown, repaired?"""
+
+from typing import Any
+
+from tracelens.report.sections.account import Account
+from tracelens.store import Store
+
+_NOT_COMPUTED = {
+    "by_phase": "time.by_phase is null: this version does not split time by phase",
+    "by_module": "time.by_module is null: this version does not split time by module",
+    "stragglers": "stragglers is null: ranks were not compared with each other",
+    "pipeline": "pipeline is null: no pipeline schedule was recognized",
+    "collectives": "collectives is null: communication was not analyzed",
+}
+_UNDIVIDED = (
+    "comm.*.undivided: waiting for other ranks and transfer are not told apart in this time"
+)
+
+
+def quality(store: Store, account: Account) -> dict[str, Any]:
+    """Return the section ``quality``."""
+    return {
+        "events_read": _events_read(store),
+        "events_dropped": store.records(
+            'SELECT reason, sum("count")::BIGINT AS count, min(first_offset) AS first_offset '
+            "FROM damage GROUP BY reason ORDER BY count DESC, reason"
+        ),
+        "unclassified_frac": unclassified_frac(store, account),
+        "kernels_without_launch": store.scalar(
+            "SELECT count(*) FROM raw.activity ANTI JOIN (SELECT activity_id FROM raw.link "
+            "WHERE call_id IS NOT NULL) USING (activity_id) WHERE kind = 'kernel'"
+        ),
+        "truncated": bool(store.scalar("SELECT coalesce(bool_or(truncated), FALSE) FROM input")),
+        "notes": notes(store, account),
+    }
+
+
+def notes(store: Store, account: Account) -> list[str]:
+    """Return what stages noted, warnings first, then what this version does not compute."""
+    found = store.rows(
+        "SELECT text FROM raw.note GROUP BY text "
+        "ORDER BY min(CASE severity WHEN 'warning' THEN 0 ELSE 1 END), min(input), min(rowid)"
+    )
+    missing = [text for name, text in _NOT_COMPUTED.items() if store.result(name) is None]
+    if any(leaf.endswith(".undivided") for leaf in account.leaves()):
+        missing.append(_UNDIVIDED)
+    return [text for (text,) in found] + missing
+
+
+def unclassified_frac(store: Store, account: Account) -> float | None:
+    """Return the share of busy time owned by kernels that nothing could classify."""
+    busy_ns = account.busy_ns()
+    unknown_ns = store.scalar(
+        "SELECT coalesce(sum(s.end_ns - s.start_ns), 0)::BIGINT FROM raw.segment AS s "
+        "JOIN raw.activity_class AS c USING (activity_id) "
+        "WHERE s.leaf = 'compute.other' AND c.class = 'other' AND c.source = 'none'"
+    )
+    return unknown_ns / busy_ns if busy_ns else None
+
+
+def identities(store: Store, account: Account, total_ns: int) -> dict[str, Any]:
+    """Return whether the parts add up; the sum of time is checked again here, from the rows."""
+    stage = store.result("identities") or {}
+    residual_ns = account.total_ns - total_ns
+    time = stage.get("time") or {}
+    capacity = store.result("capacity") or {}
+    splits = stage.get("splits") or {}
+    return {
+        "time": {
+            "ok": residual_ns == 0 and time.get("ok", True),
+            "residual_ns": residual_ns or time.get("residual_ns", 0),
+        },
+        "capacity": {"ok": capacity.get("ok"), "residual_rel": capacity.get("residual_rel")},
+        "splits": {"ok": splits.get("ok")},
+    }
+
+
+def _events_read(store: Store) -> int | None:
+    total = store.scalar("SELECT sum(events_read)::BIGINT FROM input")
+    return None if total is None else int(total)
