@@ -71,8 +71,7 @@ def attribute(store: Store, window: str = "auto") -> None:
 
 
 def _partition(store: Store, gpu: _Gpu, steps: list[Step]) -> None:
-    causes, kappa_ns = _idle_causes(store, gpu)
-    store.append("calibration", {"gpu": [gpu.number], "name": ["kappa"], "value_ns": [kappa_ns]})
+    causes = _idle_causes(store, gpu)
     for stretch in _stretches(steps):
         _partition_stretch(store, gpu, stretch, causes)
 
@@ -129,15 +128,26 @@ def _cut_at(pieces: IdlePieces, cuts: Array) -> IdlePieces:
     return IdlePieces(start, end, pieces.leaf[source], pieces.ender[source], pieces.by_sync[source])
 
 
-def _idle_causes(store: Store, gpu: _Gpu) -> tuple[IdleCauses, int]:
+def _idle_causes(store: Store, gpu: _Gpu) -> IdleCauses:
     activities = gpu.activities
     real = activities.end_ns > activities.start_ns
     gap_start, gap_end = union_gaps(activities.start_ns[real], activities.end_ns[real])
     last_ns = int(activities.end_ns.max())
-    kappa_ns, _ = calibrate_kappa(activities, find_enders(activities, gap_start, gap_end, last_ns))
+    kappa_ns, samples = calibrate_kappa(
+        activities, find_enders(activities, gap_start, gap_end, last_ns)
+    )
     threads = [int(thread) for thread in np.unique(activities.thread) if thread >= 0]
     host = load_host_activity(store, gpu.process, threads)
-    return IdleCauses(activities, host, kappa_ns, _evidence(store, gpu)), kappa_ns
+    store.append(
+        "calibration",
+        {
+            "gpu": [gpu.number],
+            "name": ["kappa"],
+            "value_ns": [kappa_ns],
+            "samples": [samples],
+        },
+    )
+    return IdleCauses(activities, host, kappa_ns, _evidence(store, gpu))
 
 
 def _evidence(store: Store, gpu: _Gpu) -> Evidence:

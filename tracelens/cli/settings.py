@@ -36,6 +36,9 @@ ModelFlops = Annotated[
 Convention = Annotated[
     str | None, typer.Option(help="FLOPs convention: causal (default), full, megatron, palm, ...")
 ]
+WorldSize = Annotated[
+    int | None, typer.Option(help="GPUs of the whole job, where the trace does not say.", min=1)
+]
 Gpu = Annotated[
     str | None, typer.Option(help="Device, where the trace does not name it, e.g. h100.")
 ]

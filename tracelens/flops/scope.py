@@ -65,18 +65,7 @@ FROM (SELECT max(end_ns) - min(start_ns) AS dur_ns FROM raw.activity GROUP BY gp
 """
 _TRAINS = """
 SELECT EXISTS (SELECT 1 FROM raw.activity_class WHERE class = 'optimizer')
-    OR EXISTS (
-        SELECT 1 FROM raw.op JOIN raw.name USING (name_id)
-        WHERE contains(name, 'Backward') OR starts_with(name, 'autograd::engine')
-    )
-    OR EXISTS (
-        SELECT 1 FROM raw.range JOIN raw.name USING (name_id)
-        WHERE name ILIKE '%backward%' OR name LIKE '%Optimizer.step%'
-    )
-    OR EXISTS (
-        SELECT 1 FROM raw.activity JOIN raw.name USING (name_id)
-        WHERE kind = 'kernel' AND regexp_matches(name, '(?i)backward|wgrad|_bwd|bwd_')
-    )
+    OR EXISTS (SELECT 1 FROM raw.host_label WHERE label IN ('backward', 'optimizer'))
 """
 
 

@@ -47,7 +47,7 @@ def _of_communication(document: dict[str, Any]) -> list[Limit]:
         found.append(
             Limit(
                 "parallel dimension of some collectives",
-                "--parallel tp=N,pp=N,..., or PyTorch ≥ 2.4",
+                "named process groups (DeviceMesh, Megatron)",
             )
         )
     return found

@@ -31,6 +31,9 @@ class HandMadeRun:
         for key in ("input_dims", "input_types", "concrete_inputs"):
             value = record.pop(key, None)
             row[key] = value if value is None or isinstance(value, str) else json.dumps(value)
+        if "Backward" in name:
+            label = {"name_id": row["name_id"], "target": "op", "label": "backward"}
+            self._append("host_label", label)
         return self._append("op", row | record)
 
     def range(self, name: str, start_us: int, end_us: int) -> None:

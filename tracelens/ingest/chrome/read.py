@@ -118,9 +118,10 @@ def _write_file_rows(
             "world_size": [_small(info.get("world_size"))],
         },
     )
+    _describe_groups(store, process, info.get("pg_config"))
     properties = _device_properties(header.get("deviceProperties"))
     for device, gpu in writer.devices.items():
-        known = properties.get(device, {})
+        known = properties.get(device) or _common(properties)
         store.append(
             "gpu",
             {
@@ -141,6 +142,33 @@ def _device_properties(value: Any) -> dict[int, dict[str, Any]]:
         if number is not None:
             devices[number] = entry
     return devices
+
+
+def _common(properties: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """What all listed devices share, for a device that is not listed.
+
+    Some writers list one device and number kernels by the node (ROCm); a node of one kind of GPU
+    leaves no doubt.
+    """
+    listed = list(properties.values())
+    same = {(as_text(item.get("name")), as_int(item.get("numSms"))) for item in listed}
+    return listed[0] if len(same) == 1 else {}
+
+
+def _describe_groups(store: Store, process: int, config: Any) -> None:
+    """Fill descriptions of process groups that kernels leave out from the list in the header."""
+    found = {}
+    for entry in config if isinstance(config, list) else []:
+        if isinstance(entry, dict) and isinstance(entry.get("pg_desc"), str):
+            found[as_text(entry.get("pg_name"))] = as_text(entry["pg_desc"])
+    for name, description in found.items():
+        store.execute(
+            "UPDATE raw.collective SET group_desc = $description "
+            "WHERE group_desc IS NULL AND group_name = $name AND (activity_id IN "
+            "(SELECT activity_id FROM raw.activity WHERE process = $process) OR op_id IN "
+            "(SELECT op_id FROM raw.op WHERE process = $process))",
+            {"description": description, "name": name, "process": process},
+        )
 
 
 def _small(value: Any) -> int | None:

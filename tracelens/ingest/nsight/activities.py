@@ -10,7 +10,7 @@ from tracelens.ingest.nsight import schema
 from tracelens.ingest.nsight.names import Names
 from tracelens.ingest.nsight.reading import Reading
 from tracelens.ingest.nsight.screening import LONGEST_ACTIVITY_NS
-from tracelens.ingest.nsight.tables import Batch, distinct_rows
+from tracelens.ingest.nsight.tables import Batch, distinct_rows, small_column
 
 _AXES = ("x", "y", "z")
 Columns = dict[str, Any]
@@ -33,7 +33,8 @@ def _read(
 ) -> None:
     for found in reading.batches(table, columns):
         batch = reading.screen.timed(found, table, longest_ns=LONGEST_ACTIVITY_NS)
-        lost = ~(batch.present("globalPid") & batch.present("deviceId"))
+        devices = batch.ints("deviceId", -1)
+        lost = ~batch.present("globalPid") | (devices < 0) | (devices >= 2**31)
         batch = reading.screen.drop(batch, lost, f"{table}: no process or device")
         if table == schema.MEMCPY:
             on_host = batch.ints("copyKind") == schema.HOST_TO_HOST
@@ -56,7 +57,7 @@ def _common(reading: Reading, batch: Batch) -> Columns:
 def _kernels(batch: Batch, name: str, names: Names) -> Columns:
     columns = batch.columns
     sizes = {
-        f"{what}_{axis}": columns[f"{what}{axis.upper()}"]
+        f"{what}_{axis}": small_column(columns[f"{what}{axis.upper()}"])
         for what in ("grid", "block")
         for axis in _AXES
     }

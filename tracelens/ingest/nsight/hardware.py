@@ -3,8 +3,10 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+import numpy as np
+
 from tracelens.ingest.nsight import schema
-from tracelens.ingest.nsight.tables import Tables
+from tracelens.ingest.nsight.tables import Ints, Tables, small
 
 _NO_UUID = "00000000-0000-0000-0000-000000000000"
 
@@ -95,6 +97,11 @@ def pid_of(global_pid: int) -> int:
     return (global_pid >> 24) & 0xFFFFFF
 
 
+def process_part(global_ids: Ints) -> Ints:
+    """Return the globalPid within each globalPid or globalTid."""
+    return global_ids & ~np.int64(0xFFFFFF)
+
+
 def _gpus(tables: Tables) -> dict[int, Model]:
     columns = tables.columns(schema.GPU_INFO)
     key = "id" if "id" in columns else "deviceId"
@@ -105,7 +112,7 @@ def _gpus(tables: Tables) -> dict[int, Model]:
         for gpu, name, num_sms in zip(batch.ints(key), names, sms, strict=True):
             # Display adapters of other makers are listed too, without multiprocessors.
             if num_sms != 0:
-                gpus[int(gpu)] = Model(name, num_sms)
+                gpus[int(gpu)] = Model(name, small(num_sms))
     return gpus
 
 
@@ -119,7 +126,7 @@ def _old_cuda_gpus(tables: Tables) -> dict[int, Model]:
         columns = [batch.columns[name].to_pylist() for name in names]
         for ordinal, name, num_sms in zip(*columns, strict=True):
             if num_sms != 0:
-                gpus[ordinal] = Model(name, num_sms)
+                gpus[ordinal] = Model(name, small(num_sms))
     return gpus
 
 
@@ -131,7 +138,7 @@ def _mappings(tables: Tables) -> dict[tuple[int, int], _Mapping]:
         for pid, ordinal, gpu, uuid, num_sms in zip(*columns, strict=True):
             if pid is not None and ordinal is not None:
                 known_uuid = uuid if uuid and uuid != _NO_UUID else None
-                found[pid & 0xFFFFFF, ordinal] = _Mapping(gpu, known_uuid, num_sms or None)
+                found[pid & 0xFFFFFF, ordinal] = _Mapping(small(gpu), known_uuid, small(num_sms))
     return found
 
 
@@ -144,6 +151,6 @@ def _context_sms(tables: Tables) -> dict[tuple[int, int], int]:
         columns = [batch.columns[name].to_pylist() for name in names]
         for pid, context, green, num_sms in zip(*columns, strict=True):
             # A green context is a share of the device by choice of the program, not a smaller GPU.
-            if pid is not None and context is not None and num_sms and not green:
-                found[pid & 0xFFFFFF, context] = num_sms
+            if pid is not None and context is not None and not green:
+                found[pid & 0xFFFFFF, context] = small(num_sms) or 0
     return found

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracelens.ingest.nsight import schema
+from tracelens.ingest.nsight.hardware import process_part
 from tracelens.ingest.nsight.names import Names
 from tracelens.ingest.nsight.reading import Reading
 from tracelens.ingest.nsight.tables import Batch, Mask, distinct_rows
@@ -75,7 +76,7 @@ def _known(reading: Reading, batch: Batch) -> Mask:
     # Helper processes (shells, compilers, data loaders) block in the OS all the time; what they do
     # explains no idle GPU of another process.
     known = np.array(sorted(reading.identity.known_pids), np.int64)
-    mask: Mask = np.isin(batch.ints("globalTid") & ~np.int64(0xFFFFFF), known)
+    mask: Mask = np.isin(process_part(batch.ints("globalTid")), known)
     return mask
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tracelens.ingest.nsight import schema
-from tracelens.ingest.nsight.hardware import Device, Hardware, pid_of
+from tracelens.ingest.nsight.hardware import Device, Hardware, pid_of, process_part
 from tracelens.ingest.nsight.session import launched_rank, mpi_ranks
 from tracelens.ingest.nsight.tables import Batch, Ints, Tables, distinct, distinct_rows
 from tracelens.store import Store
@@ -52,7 +52,7 @@ class Identity:
 
     def processes(self, global_ids: Ints) -> Ints:
         """Return the process of each globalPid or globalTid."""
-        found, codes = distinct(global_ids & ~np.int64(_TID_MASK))
+        found, codes = distinct(process_part(global_ids))
         new = sorted(pid for pid in found if pid not in self._processes)
         first = self._store.next_row("process", "process")
         self._processes.update({pid: first + at for at, pid in enumerate(new)})
@@ -89,7 +89,9 @@ class Identity:
         """Return the GPU of each row of a table of GPU work."""
         self.processes(batch.ints("globalPid"))
         keys, codes = distinct_rows(
-            batch.ints("globalPid"), batch.ints("deviceId"), batch.ints("contextId")
+            process_part(batch.ints("globalPid")),
+            batch.ints("deviceId"),
+            batch.ints("contextId"),
         )
         new = set(keys) - self._gpu_of.keys()
         for pid, ordinal, context in sorted(new, key=lambda key: (key[1], key)):
@@ -101,7 +103,7 @@ class Identity:
 
         Rows of synchronisation carry a context that is right and a device number that is not.
         """
-        pairs, codes = distinct_rows(global_pids, contexts)
+        pairs, codes = distinct_rows(process_part(global_pids), contexts)
         gpus = [self._context_gpu.get((pid, context), NOWHERE) for pid, context in pairs]
         return np.array(gpus, np.int64)[codes]
 

@@ -20,7 +20,7 @@ _LOST: tuple[tuple[re.Pattern[str], str], ...] = (
         "NVTX ranges may be missing",
     ),
     (
-        re.compile(r"Couldn't allocate CUPTI buffer?"),
+        re.compile(r"Couldn't allocate CUPTI buff?er"),
         "it had no memory for trace buffers, so CUDA events are missing",
     ),
     (

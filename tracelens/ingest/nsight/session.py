@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tracelens.ingest.nsight import schema
-from tracelens.ingest.nsight.tables import Tables
+from tracelens.ingest.nsight.tables import Tables, small
 from tracelens.units import NS_PER_S
 
 _PRODUCT, _SCHEMA = "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"
 _NORMALIZED, _SHIFT = "EXPORT_PARAM_TIME_NORMALIZE", "EXPORT_PARAM_TIME_SHIFT"
 _GRAPH_MODE = "CUDA_GRAPH_TRACE_OPTIONS:MODE"
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+_LATEST_NS = 2**62  # the year 2116: sums of two such times still fit 64 bits
 _SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
 
 
@@ -90,7 +91,7 @@ def mpi_ranks(tables: Tables) -> dict[int, int]:
     ranks: dict[int, int] = {}
     for batch in tables.batches(schema.MPI_RANKS, ("globalTid", "rank")):
         for tid, rank in zip(batch.ints("globalTid"), batch.ints("rank", -1), strict=True):
-            if rank >= 0:
+            if small(int(rank)) is not None:
                 ranks[int(tid) & ~0xFFFFFF] = int(rank)
     return ranks
 
@@ -126,8 +127,8 @@ def _producer(settings: Mapping[str, str]) -> str:
 
 def _first(tables: Tables, table: str, column: str) -> int | None:
     for batch in tables.batches(table, (column,)):
-        if batch.present(column)[0]:
-            return int(batch.ints(column)[0])
+        value = int(batch.ints(column, -1)[0])
+        return value if 0 <= value < _LATEST_NS else None
     return None
 
 

@@ -30,6 +30,8 @@ FORMAT = "nsys-sqlite"
 MAGIC = b"SQLite format 3\0"
 _IDS_A_QUERY = 500
 _NULL = -(2**63)
+# sqlite3 fails to decode its own message when that quotes a damaged schema.
+_DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 _EXPORT_AGAIN = "export the report again: nsys export --type sqlite REPORT.nsys-rep"
 
 
@@ -40,7 +42,7 @@ def recognizes(path: Path, head: bytes) -> bool:
     try:
         with closing(SqliteTables(path)) as tables:
             return tables.is_export()
-    except sqlite3.Error:
+    except _DAMAGE:
         # A damaged export is still ours to report on; its schema lies in the first pages.
         return schema.STRINGS.encode() in head or b"CUPTI_ACTIVITY_KIND" in head
 
@@ -55,8 +57,8 @@ def read(source: Source, store: Store) -> None:
     try:
         with closing(SqliteTables(source.path)) as tables:
             read_tables(tables, source, store)
-    except sqlite3.DatabaseError as error:
-        raise InputError(f"{source.path}: SQLite: {error}", hint=_hint(source.path)) from error
+    except _DAMAGE as error:
+        raise InputError(f"{source.path}: {_said(error)}", hint=_hint(source.path)) from error
 
 
 class SqliteTables:
@@ -126,6 +128,8 @@ class SqliteTables:
                 for name, values in zip(numbers, packed, strict=True)
             }
             columns |= {name: self._texts(table, name, part) for name in texts}
+            if any(len(column) != len(rows) for column in columns.values()):
+                raise sqlite3.DatabaseError("rows are lost between two readings")
             yield Batch(columns, rows)
 
     def _last_of_batch(self, table: str, after: int) -> int | None:
@@ -148,8 +152,8 @@ class SqliteTables:
             f" {columns}), '')"
             f" FROM {_quoted(table)} WHERE rowid > ? AND rowid <= ?"
         )
-        packed: str = self._connection.execute(query, part).fetchone()[0]
-        values = np.frombuffer(bytes.fromhex(packed), ">i8").reshape(-1, len(names) + 1)
+        packed: str | None = self._connection.execute(query, part).fetchone()[0]
+        values = np.frombuffer(bytes.fromhex(packed or ""), ">i8").reshape(-1, len(names) + 1)
         return list(np.ascontiguousarray(values.T.astype(np.int64)))
 
     def _texts(self, table: str, name: str, part: tuple[int, int]) -> Any:
@@ -227,6 +231,13 @@ def _check_size(path: Path, head: bytes) -> None:
             f"{path}: the SQLite file ends at byte {there} of {page_bytes * pages}",
             hint=f"copy it again, or {_EXPORT_AGAIN}",
         )
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "SQLite: malformed database schema"
+    text = "".join(char if char.isprintable() else " " for char in str(error))
+    return f"SQLite: {text[:200]}"
 
 
 def _hint(path: Path) -> str:

@@ -72,6 +72,17 @@ class Tables(Protocol):
         """Let go of the file."""
 
 
+def small(value: int | None) -> int | None:
+    """Return a number that fits 31 bits, ``None`` for any other: counts and indexes are small."""
+    return value if value is not None and 0 <= value < 2**31 else None
+
+
+def small_column(column: Any) -> Any:
+    """Return a column of numbers that fit 31 bits, NULL in place of others."""
+    fits = pc.and_(pc.greater_equal(column, 0), pc.less(column, 2**31))
+    return pc.if_else(fits, column, None)
+
+
 def text_column(values: Sequence[Any]) -> Any:
     """Make a text column; what is no text becomes NULL (SQLite does not enforce types)."""
     return pa.array([value if type(value) is str else None for value in values], pa.string())

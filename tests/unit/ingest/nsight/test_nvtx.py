@@ -52,15 +52,12 @@ def _ranges(store: Store) -> list[str]:
         ("record_param_comms, op_id = 3", ("record_param_comms", None, 3, None)),
         ("c10d::alltoall_base_, op_id = 3", ("c10d::alltoall_base_", None, 3, None)),
         ("aten::mm, op_id = 5, sizes = [[4, __import__]]", ("aten::mm", None, 5, None)),
-        ("aten::mm, op_id = 5, sizes = [[4, 3]", ("aten::mm, op_id = 5, sizes = [[4, 3]",)),
+        ("aten::mm, op_id = 5, sizes = [[4, 3]", ("aten::mm", None, 5, None)),
     ],
 )
 def test_operators_of_emit_nvtx(export: Export, load: Any, text: str, op: tuple[Any, ...]) -> None:
     store = load(export(NVTX_EVENTS=[_range(text)]))
-    if len(op) == 1:  # not what emit_nvtx writes: a range with its text as it is
-        assert (_ops(store), _ranges(store)) == ([], [op[0]])
-    else:
-        assert (_ops(store), _ranges(store)) == ([op], [])
+    assert (_ops(store), _ranges(store)) == ([op], [])
 
 
 @pytest.mark.parametrize(
@@ -72,6 +69,7 @@ def test_operators_of_emit_nvtx(export: Export, load: Any, text: str, op: tuple[
         ("nccl:all_to_all, op_id = 7", "nccl:all_to_all"),
         ("two\nlines", "two\nlines"),
         ("seq = 12", "seq = 12"),
+        ("aten::mm, op_id = 5, sizes = [[4", "aten::mm, op_id = 5, sizes = [[4"),
         ("step, seq = 99999999999999999999", "step, seq = 99999999999999999999"),
         ("", ""),
     ],

@@ -188,7 +188,7 @@ def test_nccl_calls_stay_ranges_and_operators_lose_their_numbers(shared: Path, l
         ("ncclRecv", 132),
         ("ncclSend", 132),
     ]
-    assert store.scalar("SELECT count(DISTINCT name_id) FROM raw.op") == 53
+    assert store.scalar("SELECT count(DISTINCT name_id) FROM raw.op") == 52
     assert store.rows(
         "SELECT sequence, external_id FROM raw.op JOIN raw.name USING (name_id)"
         " WHERE name = 'aten::native_layer_norm' ORDER BY op_id LIMIT 1"
