@@ -63,6 +63,13 @@ def test_every_nanosecond(samples: Path, scenario: str, family: str) -> None:
     }
 
 
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_both_families_give_the_same_leaves(samples: Path, scenario: str) -> None:
+    kineto, nsys = (answer(*traces(samples, scenario, family)) for family in FAMILIES)
+    for part in ("leaves", "groups", "per_rank", "per_step"):
+        assert kineto["time"][part] == nsys["time"][part], part
+
+
 @pytest.mark.xfail(reason="waits are not told from transfers yet")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_waiting_and_transfer(samples: Path, family: str) -> None:

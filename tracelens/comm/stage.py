@@ -14,14 +14,18 @@ from tracelens.comm.messages import Message, bus_factor, collective_op, message_
 from tracelens.store import Store
 from tracelens.units import NS_PER_S
 
+_BUCKET_BYTES = 64 * 1024
+"""Smaller messages are norms, losses and flags, of whatever group."""
+
 _GroupKey = tuple[str | None, str | None, str | None]
 
 
 def describe_collectives(store: Store) -> None:
     """Write the dimension, operation and size of every communication activity.
 
-    A dimension is taken from the description of the process group and from nothing else yet; where
-    that says nothing it is ``unknown``.
+    A dimension is taken from the description of the process group; where that says nothing,
+    gradient buckets of data parallelism are known by what their group does. All else is
+    ``unknown``.
     """
     find_enclosing(store)
     kinds = store.records(_sql("collective_metadata"))
@@ -39,6 +43,7 @@ def describe_collectives(store: Store) -> None:
     for name in ("dimension", "collective", "bytes", "group_size", "source"):
         columns[name] = _repeated((row[name] for row in described), counts)
     store.append("activity_dimension", columns)
+    store.execute(_sql("gradient_buckets"), {"bucket_bytes": _BUCKET_BYTES})
 
 
 def summarize_collectives(store: Store) -> None:

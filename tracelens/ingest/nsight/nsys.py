@@ -58,7 +58,7 @@ class Nsys:
     @property
     def flags(self) -> list[str]:
         """Everything that shapes its output, the paths aside."""
-        flags = ["--type", self.kind, "--quiet", "true"]
+        flags = ["-t", self.kind, "-q", "true"]  # short forms exist in every release
         return [*flags, "--tables", _TABLES] if self.version >= PARQUET_SINCE else flags
 
 
@@ -97,7 +97,7 @@ def export(nsys: Nsys, report: Path, target: Path) -> None:
         ExternalToolError: if nsys fails, hangs, or writes nothing. What it left behind is partial
             and must not be read.
     """
-    command = [nsys.program, "export", *nsys.flags, "--output", str(target), str(report.resolve())]
+    command = [nsys.program, "export", *nsys.flags, "-o", str(target), str(report.resolve())]
     status, output = _run(command, EXPORT_TIMEOUT_S, target.parent)
     if status is None:
         raise ExternalToolError(

@@ -210,9 +210,9 @@ def _quoted(identifier: str) -> str:
 
 def _integer(name: str) -> str:
     column = _quoted(name)
-    # SQLite does not enforce types. A row that holds something else shows it in its times, which is
-    # where it can be told; testing every column would cost a third of the speed.
-    if name in {"start", "end"}:
+    # SQLite does not enforce types. The columns that decide where and when work is charged are
+    # tested; testing every column would cost a third of the speed.
+    if name in {"start", "end", "deviceId", "globalPid"}:
         return f"iif(typeof({column}) = 'integer', {column}, {_NULL})"
     return f"ifnull({column}, {_NULL})"
 

@@ -36,7 +36,7 @@ def program(tmp_path: Path) -> Program:
             f'[ "$1" = --version ] && echo "NVIDIA Nsight Systems version {version}" && exit\n'
             f'printf "%s\\n" "$@" >> "{tmp_path}/arguments"\n'
             f'echo run >> "{tmp_path}/runs"\n'
-            'while [ $# -gt 1 ]; do [ "$1" = --output ] && out="$2"; shift; done\n'
+            'while [ $# -gt 1 ]; do [ "$1" = -o ] && out="$2"; shift; done\n'
             f"{body}\n"
         )
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -82,8 +82,8 @@ def test_what_is_asked_of_an_old_nsys(
     report = _report(tmp_path, version="1")
     load(report, nsys=str(tool), cache_dir=tmp_path / "cache")
     arguments = (tmp_path / "arguments").read_text().splitlines()
-    assert arguments[:5] == ["export", "--type", "sqlite", "--quiet", "true"]
-    assert arguments[5] == "--output"
+    assert arguments[:5] == ["export", "-t", "sqlite", "-q", "true"]
+    assert arguments[5] == "-o"
     assert arguments[7:] == [str(report)]
 
 
@@ -95,7 +95,7 @@ def test_a_newer_nsys_writes_parquet_and_only_the_tables_that_are_read(
     store = load(_report(tmp_path), nsys=str(tool), cache_dir=tmp_path / "cache")
     assert store.scalar("SELECT count(*) FROM raw.activity WHERE kind = 'kernel'") == 4_950
     arguments = (tmp_path / "arguments").read_text().splitlines()
-    assert arguments[1:3] == ["--type", "parquetdir"]
+    assert arguments[1:3] == ["-t", "parquetdir"]
     tables = arguments[arguments.index("--tables") + 1].split(",")
     assert "CUPTI_ACTIVITY_KIND" in tables
     assert not [table for table in tables if "ENV" in table or "ProcessStreams" in table]

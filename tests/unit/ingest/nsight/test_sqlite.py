@@ -11,7 +11,7 @@ import pytest
 
 from tracelens.errors import InputError
 from tracelens.ingest.importer import Source
-from tracelens.ingest.nsight import sqlite
+from tracelens.ingest.nsight import schema, sqlite
 from tracelens.store import Store
 
 Export = Callable[..., Path]
@@ -208,3 +208,42 @@ def test_a_compressed_database_is_refused(export: Export, tmp_path: Path) -> Non
     assert sqlite.recognizes(packed, head)
     with Store() as store, pytest.raises(InputError):
         sqlite.read(Source(packed, 0, head), store)
+
+
+@pytest.mark.parametrize("value", [-(2**63) + 1, -1, 0, 2**31, 2**32 - 1, 2**62, 2**63 - 1, "text"])
+def test_no_value_in_any_column_breaks_the_reader(tmp_path: Path, load: Any, value: Any) -> None:
+    path = tmp_path / "hostile.sqlite"
+    tables = {
+        **dict.fromkeys(schema.GPU_TABLES, (*schema.KERNEL_COLUMNS, *schema.MEMCPY_COLUMNS)),
+        **dict.fromkeys((schema.RUNTIME, schema.OSRT), schema.CALL_COLUMNS),
+        **dict.fromkeys((schema.PROFILER_OVERHEAD, schema.CUPTI_OVERHEAD), schema.OVERHEAD_COLUMNS),
+        "NVTX_EVENTS": schema.NVTX_COLUMNS,
+        schema.SYNCHRONIZATION: schema.WAIT_COLUMNS,
+        schema.CUDA_EVENT: schema.RECORD_COLUMNS,
+        schema.STRINGS: ("id", "value"),
+        schema.THREAD_NAMES: ("globalTid", "nameId"),
+        schema.DIAGNOSTICS: ("severity", "globalPid", "text"),
+        schema.MPI_RANKS: ("globalTid", "rank"),
+        schema.GPU_INFO: ("id", "name", "smCount"),
+        schema.CUDA_DEVICE: ("pid", "cudaId", "gpuId", "uuid", "numMultiprocessors"),
+        schema.CONTEXT_INFO: ("processId", "contextId", "isGreenContext", "numMultiprocessors"),
+    }
+    with sqlite3.connect(path) as connection:
+        for table, names in tables.items():
+            columns = list(dict.fromkeys(names))
+            connection.execute(f'CREATE TABLE "{table}" ({", ".join(map(_quoted, columns))})')
+            timed = [1 if name == "start" else 9 if name == "end" else value for name in columns]
+            kept = [0 if columns[at] == "deviceId" else given for at, given in enumerate(timed)]
+            for row in (timed, kept, [value] * len(columns)):
+                marks = ", ".join("?" * len(row))
+                connection.execute(f'INSERT INTO "{table}" VALUES ({marks})', row)
+    connection.close()
+
+    store = load(path)
+
+    kernels = store.scalar("SELECT count(*) FROM raw.activity WHERE kind = 'kernel'")
+    assert kernels == {0: 3, "text": 0}.get(value, 1)
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
