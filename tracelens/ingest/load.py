@@ -68,10 +68,16 @@ def _nothing(store: Store, paths: Sequence[Path]) -> str:
         count = store.scalar(f"SELECT count(*) FROM raw.{table}")
         if count:
             held.append(f"{count:,} {what}")
+    damage = [
+        f"{count:,} × {reason}"
+        for reason, count in store.rows(
+            "SELECT reason, sum(count)::BIGINT FROM raw.damage GROUP BY reason ORDER BY 2 DESC LIMIT 3"
+        )
+    ]
     notes = [text for (text,) in store.rows("SELECT DISTINCT text FROM raw.note LIMIT 3")]
     where = paths[0] if len(paths) == 1 else f"{len(paths)} files"
     what = f"it holds {', '.join(held)}" if held else "it holds metadata only"
-    return "; ".join([f"{where}: no kernels in this trace: {what}", *notes])
+    return "; ".join([f"{where}: no kernels in this trace: {what}", *damage, *notes])
 
 
 def _sha256(path: Path) -> str:

@@ -15,7 +15,7 @@ from tracelens.ingest.chrome.event import EVENT, Event
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
 _TOKEN = re.compile(
-    rb'(?P<string>"(?:[^"\\]|\\.)*")'
+    rb'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")'
     rb"|(?P<number>-?\d[\d.eE+-]*)"
     rb"|(?P<word>-?[A-Za-z_][\w/.+-]*)"
     rb"|(?P<comma>,)(?=\s*[}\]])",

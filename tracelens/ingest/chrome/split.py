@@ -17,12 +17,15 @@ from tracelens.ingest.chrome.source_bytes import ByteStream
 from tracelens.ingest.damage import Damage
 
 BLOCK_BYTES = 4 << 20
+_LONGEST_EVENT_BLOCKS = 16
+_LONGEST_HEADER_BLOCKS = 64
+_BOUNDARY_BYTES = 64
 _CUTS_TRIED = 4
 _BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(rb"[\s,]*")
-_KEY = re.compile(rb'\s*,?\s*"((?:[^"\\]|\\.)*)"\s*:\s*', re.DOTALL)
+_KEY = re.compile(rb'\s*,?\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*:\s*', re.DOTALL)
 _SCALAR = re.compile(rb'[^\s,}\]"\[{]+')
-_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _NEXT_EVENT = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)')
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _OPENERS = b"{["
@@ -52,6 +55,7 @@ class TraceReader:
         self._offset = 0  # of self._text within the decompressed file
         self._ended = False
         self._closed = False  # the event list has been closed by its bracket
+        self._skipping = False  # inside an event too long to be one
         self.header: dict[str, Any] = {}
         self.truncated = False
         self.found_events = False
@@ -75,7 +79,9 @@ class TraceReader:
 
     # --- text ------------------------------------------------------------------------------------
 
-    def _fill(self, at_least: int = BLOCK_BYTES) -> None:
+    def _fill(self, at_least: int = 0) -> None:
+        """Read on until a block, or more if asked for, is at hand."""
+        at_least = max(at_least, BLOCK_BYTES)
         parts = [self._text]
         size = len(self._text)
         while size < at_least and not self._ended:
@@ -129,7 +135,8 @@ class TraceReader:
     def _value_end(self, start: int) -> int | None:
         while True:
             end = _end_of_value(self._text, start)
-            if end is not None or self._ended:
+            too_long = len(self._text) > _LONGEST_HEADER_BLOCKS * BLOCK_BYTES
+            if end is not None or self._ended or too_long:
                 return end
             self._fill(2 * len(self._text) + BLOCK_BYTES)
 
@@ -161,6 +168,9 @@ class TraceReader:
 
     def _next_batch(self) -> list[Event]:
         self._fill()
+        if self._skipping:
+            self._skip()
+            return []
         quick = self._whole_tail() if self._ended else self._quick()
         return quick if quick is not None else self._careful()
 
@@ -212,16 +222,21 @@ class TraceReader:
                 break
             end = _end_of_value(self._text, position) if opener in _OPENERS else None
             if end is None and opener == b"{":
-                if not self._ended and len(self._text) - position < 4 * BLOCK_BYTES:
+                length = len(self._text) - position
+                if not self._ended and length < _LONGEST_EVENT_BLOCKS * BLOCK_BYTES:
                     break  # the rest of the event has not been read yet
                 end = self._resync(position)
+                if end is None and not self._ended:
+                    # An event without end must not fill the memory.
+                    self._damage.add(LOST, self._offset + position)
+                    self._skipping = True
                 if end is None:
                     break
             position = self._take(position, end, events)
         self._drop(position)
         if self._ended and self._text:
             self._leave_rest()
-        elif not events:
+        elif not events and not self._skipping:
             self._fill(len(self._text) + BLOCK_BYTES)
         return events
 
@@ -244,6 +259,17 @@ class TraceReader:
                 self._damage.add(reason, self._offset + start)
             events.append(event)
         return end
+
+    def _skip(self) -> None:
+        """Drop text up to the next event boundary."""
+        boundary = _NEXT_EVENT.search(self._text)
+        if boundary:
+            self._skipping = False
+            self._drop(boundary.end())
+        elif self._ended:
+            self._leave_rest()
+        else:
+            self._drop(max(len(self._text) - _BOUNDARY_BYTES, 0))
 
     def _resync(self, start: int) -> int | None:
         boundary = _NEXT_EVENT.search(self._text, start)

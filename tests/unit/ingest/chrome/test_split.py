@@ -117,6 +117,24 @@ def test_cut_file_keeps_its_whole_events(cut):
     assert sum(count for count, _ in damage._found.values()) == 1
 
 
+@pytest.mark.parametrize("tail", [b'"}},\n', b"", b'"'])
+def test_an_event_without_end_does_not_fill_the_memory(monkeypatch, tail):
+    monkeypatch.setattr(split, "BLOCK_BYTES", 200)
+    long = b'{"ph":"X","name":"' + b"x" * 20_000
+    good = json.dumps(event(7)).encode()
+    text = b"[" + good + b",\n" + long + tail + good + b"]"
+    damage = Damage()
+    reader = TraceReader(Chunks(text, 100), damage)
+    longest = 0
+    found = []
+    for batch in reader.batches():
+        found += names(batch)
+        longest = max(longest, len(reader._text))
+    assert longest <= 17 * 200 + 100
+    assert found == (["k7", "k7"] if tail == b'"}},\n' else ["k7"])
+    assert damage.count(split.LOST) == 1
+
+
 def test_second_document_is_told_and_ignored():
     text = json.dumps({"traceEvents": SOME}).encode()
     events, _, damage = read(text + text)
