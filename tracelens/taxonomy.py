@@ -97,7 +97,7 @@ _COMPUTE_TITLES = {
     "compute.attention_aux": "attention helpers",
     "compute.index": "sort and index",
     "compute.other": "unclassified and other kernels",
-    "compute.recompute": "recomputed elementwise work",
+    "compute.recompute": "recomputed work without matmuls",
 }
 
 _COMM_TITLES = {

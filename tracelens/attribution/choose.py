@@ -1,4 +1,4 @@
-"""Which windows are analysed: what the user asked for, else marks, else the whole trace."""
+"""Which windows are analyzed: what the user asked for, else marks, else the whole trace."""
 
 import re
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from tracelens.attribution.windows import (
     Step,
     Windows,
     given_span,
+    range_windows,
     step_windows,
     whole_trace,
 )
@@ -32,12 +33,16 @@ class Chosen:
         windows: by GPU.
         confidence: high, medium or low.
         notes: what a reader must know about the choice.
+        marks: host marks by GPU; empty when steps do not come from marks.
+        are_steps: whether each window is one optimizer step.
     """
 
     source: str
     windows: dict[int, Windows]
     confidence: str = "high"
     notes: list[str] = field(default_factory=list)
+    marks: dict[int, list[Mark]] = field(default_factory=dict)
+    are_steps: bool = False
 
 
 def choose_windows(
@@ -59,12 +64,16 @@ def choose_windows(
         return Chosen("whole_trace", {gpu: whole_trace(gpus[gpu]) for gpu in gpus})
     if kind == "ns" and value:
         span = _span(value, window)
+        for activities in gpus.values():
+            first, last = activities.start_ns.min(), activities.end_ns.max()
+            if span[1] <= first or span[0] >= last:
+                raise UsageError(
+                    f"--window {window}: no GPU activity in it; they lie within {first}-{last} ns"
+                )
         return Chosen("user", {gpu: given_span(gpus[gpu], span) for gpu in gpus})
     if kind == "nvtx" and value:
         marks = {gpu: named_marks(store, processes[gpu], value) for gpu in gpus}
-        if not any(marks.values()):
-            raise UsageError(f"--window {window}: no range of that name in the trace")
-        return _from_marks(store, gpus, processes, marks, "user")
+        return _projected(store, gpus, marks, window)
     if kind == "steps" and value:
         return _some_steps(store, gpus, processes, window)
     if window != "auto":
@@ -72,26 +81,49 @@ def choose_windows(
     return _automatic(store, gpus, processes)
 
 
-def _automatic(store: Store, gpus: dict[int, Activities], processes: dict[int, int]) -> Chosen:
+def _projected(
+    store: Store, gpus: dict[int, Activities], marks: dict[int, list[Mark]], window: str
+) -> Chosen:
+    """Windows of a range that the user named: from its first to its last activity on the GPU."""
+    ranks = dict(store.rows("SELECT gpu, rank FROM raw.gpu"))
+    lacking = sorted(ranks[gpu] for gpu, found in marks.items() if not found)
+    if lacking:
+        where = ", ".join(map(str, lacking))
+        raise UsageError(f"--window {window}: no range of that name on rank {where}")
+    windows = {gpu: range_windows(gpus[gpu], marks[gpu]) for gpu in gpus}
+    chosen = Chosen("user", windows)
+    _same_steps(store, chosen)
+    if not any(not step.reason for step in next(iter(windows.values())).steps):
+        raise UsageError(f"--window {window}: nothing was launched inside that range")
+    chosen.notes.append(f"window: what was launched inside the range {window.partition(':')[2]!r}")
+    return chosen
+
+
+def _automatic(
+    store: Store, gpus: dict[int, Activities], processes: dict[int, int], *, graded: bool = True
+) -> Chosen:
     found = {gpu: step_marks(store, processes[gpu]) for gpu in gpus}
     source = next((source for marks, source in found.values() if marks), "")
     marks = {gpu: marks for gpu, (marks, _) in found.items()}
     launched = all(gpus[gpu].launched.any() for gpu in gpus)
     if all(marks.values()) and launched:
-        return _from_marks(store, gpus, processes, marks, source)
+        chosen = _from_marks(store, gpus, processes, marks, source)
+        if graded:
+            _grade(chosen)
+        return chosen
     chosen = Chosen("whole_trace", {gpu: whole_trace(gpus[gpu]) for gpu in gpus}, "medium")
     if any(marks.values()):
         lacking = "launch calls" if all(marks.values()) else "marks on every rank"
-        chosen.notes.append(f"steps are marked, but {lacking} are missing: whole trace analysed")
+        chosen.notes.append(f"steps are marked, but {lacking} are missing: whole trace analyzed")
     else:
-        chosen.notes.append("no step marks in the trace: whole trace analysed, not steps")
+        chosen.notes.append("no step marks in the trace: whole trace analyzed, not steps")
     return chosen
 
 
 def _some_steps(
     store: Store, gpus: dict[int, Activities], processes: dict[int, int], window: str
 ) -> Chosen:
-    chosen = _automatic(store, gpus, processes)
+    chosen = _automatic(store, gpus, processes, graded=False)
     first, last = _span(window.partition(":")[2], window)
     if chosen.source == "whole_trace":
         raise UsageError(
@@ -108,12 +140,14 @@ def _some_steps(
         if not step.reason
     }
     if not usable:
-        known = sorted({str(s.step) for w in chosen.windows.values() for s in w.steps})
+        every = {s.step for w in chosen.windows.values() for s in w.steps if s.step is not None}
+        known = [str(step) for step in sorted(every)]
         raise UsageError(
             f"--window {window}: no complete step in that range",
             hint=f"marked steps: {', '.join(known)}; the last one has no end on the GPU",
         )
     chosen.source = "user"
+    _grade(chosen)
     return chosen
 
 
@@ -129,16 +163,16 @@ def _from_marks(
         first = marks[gpu][0]
         compiled = len(marks[gpu]) > 1 and compiled_in(store, processes[gpu], first)
         windows[gpu] = step_windows(activities, marks[gpu], compiled)
-    chosen = Chosen(source, windows)
+    chosen = Chosen(source, windows, are_steps=True)
     _same_steps(store, chosen)
     if not any(not step.reason for step in next(iter(windows.values())).steps):
         return Chosen(
             "whole_trace",
             {gpu: whole_trace(gpus[gpu]) for gpu in gpus},
             "low",
-            ["no marked step is complete on every rank: whole trace analysed"],
+            ["no marked step is complete on every rank: whole trace analyzed"],
         )
-    _grade(chosen, marks)
+    chosen.marks = marks
     return chosen
 
 
@@ -149,26 +183,43 @@ def _same_steps(store: Store, chosen: Chosen) -> None:
         gpu: {step.step for step in windows.steps if not step.reason}
         for gpu, windows in chosen.windows.items()
     }
+    reasons = {
+        (gpu, step.step): step.reason
+        for gpu, windows in chosen.windows.items()
+        for step in windows.steps
+    }
     common = set.intersection(*usable.values())
     for windows in chosen.windows.values():
         for step in windows.steps:
             if not step.reason and step.step not in common:
                 lacking = sorted(
-                    ranks[gpu] for gpu, steps in usable.items() if step.step not in steps
+                    (ranks[gpu], reasons.get((gpu, step.step), "not marked there"))
+                    for gpu, steps in usable.items()
+                    if step.step not in steps
                 )
-                step.reason = f"not complete on rank {', '.join(map(str, lacking[:4]))}"
+                rank, reason = lacking[0]
+                others = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+                step.reason = f"on rank {rank}{others}: {reason}"
 
 
-def _grade(chosen: Chosen, marks: dict[int, list[Mark]]) -> None:
-    counts = [sum(not step.reason for step in w.steps) for w in chosen.windows.values()]
-    if min(len(found) for found in marks.values()) == 1:
+def _grade(chosen: Chosen) -> None:
+    """Say how far the chosen steps can be trusted; a whole trace has its own grade."""
+    if not chosen.marks:
+        return
+    used = {
+        gpu: [step for step in windows.steps if not step.reason]
+        for gpu, windows in chosen.windows.items()
+    }
+    if any(step.open_end for steps in used.values() for step in steps):
         chosen.confidence = "low"
-        chosen.notes.append("one marked step only: it is taken up to its last activity")
-    elif min(counts) == 1:
+        chosen.notes.append(
+            "nothing marks the end of the step: it is taken up to its last activity"
+        )
+    elif min(len(steps) for steps in used.values()) == 1:
         chosen.confidence = "medium"
         chosen.notes.append("one complete step only: nothing shows how much steps vary")
-    for gpu, windows in chosen.windows.items():
-        drift = _drift(windows.steps, marks[gpu])
+    for gpu, steps in used.items():
+        drift = _drift(steps, chosen.marks[gpu])
         if drift:
             chosen.confidence = "medium"
             chosen.notes.append(drift)
@@ -176,7 +227,7 @@ def _grade(chosen: Chosen, marks: dict[int, list[Mark]]) -> None:
 
 
 def _drift(steps: list[Step], marks: list[Mark]) -> str:
-    lengths = sorted(step.end_ns - step.start_ns for step in steps if not step.reason)
+    lengths = sorted(step.end_ns - step.start_ns for step in steps)
     starts = [mark.start_ns for mark in marks]
     periods = sorted(after - before for before, after in pairwise(starts))
     if len(lengths) < _STEPS_TO_COMPARE:

@@ -20,9 +20,16 @@ _SLOW_CALL_NS = 20_000
 _INTERVALS = """
 SELECT x.thread, x.start_ns, x.end_ns, x.label, x.kind
 FROM (
-    SELECT h.thread, h.start_ns, h.end_ns, h.kind, coalesce(l.label, '') AS label
+    SELECT h.thread, h.start_ns, h.end_ns, h.kind, coalesce(c.label, l.label, '') AS label
     FROM raw.host_call AS h
     LEFT JOIN raw.host_label AS l ON l.name_id = h.name_id AND l.target = 'call'
+    LEFT JOIN (
+        SELECT k.call_id, any_value(b.label) AS label
+        FROM raw.link AS k
+        JOIN raw.activity AS a USING (activity_id)
+        JOIN raw.host_label AS b ON b.name_id = a.name_id AND b.target = 'copy'
+        GROUP BY k.call_id
+    ) AS c USING (call_id)
     WHERE h.process = $process
     UNION ALL
     SELECT o.thread, o.start_ns, o.end_ns, 'op', coalesce(l.label, '')

@@ -19,6 +19,7 @@ from tracelens.attribution.idle import (
     calibrate_kappa,
     find_enders,
 )
+from tracelens.attribution.silence import name_silence
 from tracelens.attribution.sweep import Segments, Sweep, union_gaps
 from tracelens.attribution.windows import Step, Windows
 from tracelens.errors import AbstainedError
@@ -66,6 +67,7 @@ def attribute(store: Store, window: str = "auto") -> None:
         windows = chosen.windows[gpu.number]
         _write_steps(store, gpu, windows)
         _partition(store, gpu, [step for step in windows.steps if not step.reason])
+    name_silence(store)
     _write_window(store, chosen)
     store.put_result("identities", check_partition(store))
 
@@ -272,7 +274,12 @@ def _texts(code: Array, names: tuple[str, ...]) -> pa.Array:
 def _write_window(store: Store, chosen: Chosen) -> None:
     every = [step for windows in chosen.windows.values() for step in windows.steps]
     steps = sorted({s.step for s in every if s.step is not None and not s.reason})
-    excluded = {s.step: s.reason for s in every if s.step is not None and s.reason}
+    excluded: dict[int, str] = {}
+    for step in every:
+        # What a rank says of its own step beats what others say of that rank.
+        if step.step is not None and step.reason:
+            known = excluded.get(step.step, "on rank")
+            excluded[step.step] = step.reason if known.startswith("on rank") else known
     store.put_result(
         "window",
         {
@@ -283,6 +290,7 @@ def _write_window(store: Store, chosen: Chosen) -> None:
             ],
             "confidence": chosen.confidence,
             "note": "; ".join(chosen.notes) or None,
+            "are_steps": chosen.are_steps,
         },
     )
     for note in chosen.notes:

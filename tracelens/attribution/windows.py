@@ -40,12 +40,21 @@ class Mark:
 
 @dataclass
 class Step:
-    """A step on one GPU; ``reason`` is empty when it is part of the account."""
+    """A step on one GPU.
+
+    Attributes:
+        step: its number; ``None`` for a window that is no step.
+        start_ns: start on the GPU.
+        end_ns: end on the GPU.
+        reason: why it is not part of the account; empty when it is.
+        open_end: whether nothing marks its end and its last activity stands for it.
+    """
 
     step: int | None
     start_ns: int
     end_ns: int
     reason: str = ""
+    open_end: bool = False
 
 
 @dataclass
@@ -83,19 +92,43 @@ def step_windows(activities: Activities, marks: list[Mark], compiled_first: bool
     Returns:
         One step per mark, with the reason where it cannot be part of the account.
     """
-    starts = np.array([mark.start_ns for mark in marks], dtype=np.int64)
-    ends = np.array([mark.end_ns for mark in marks], dtype=np.int64)
-    launch = activities.launch_start_ns
-    member = np.searchsorted(starts, launch, side="right") - 1
-    inside = (member >= 0) & activities.launched
-    inside[inside] = launch[inside] < ends[member[inside]]
-    member = np.where(inside, member, -1)
+    member = _members(activities, marks)
     boundary = _boundaries(activities, member, len(marks))
     steps = _tile(marks, boundary, activities, member)
     usable = [step for step in steps if not step.reason]
     if usable and usable[0].step == marks[0].step and len(usable) > 1:
         usable[0].reason = _first_step_reason(activities, marks[0], compiled_first)
     return Windows(steps, member)
+
+
+def range_windows(activities: Activities, marks: list[Mark]) -> Windows:
+    """Project host ranges onto the GPU: from the first to the last activity launched in each.
+
+    A window that reaches into the next one ends where that begins, so that windows stay disjoint.
+    """
+    member = _members(activities, marks)
+    steps: list[Step] = []
+    for position, mark in enumerate(marks):
+        own = member == position
+        if not own.any():
+            steps.append(Step(mark.step, mark.start_ns, mark.end_ns, NO_KERNEL))
+            continue
+        start = int(activities.start_ns[own].min())
+        if steps and not steps[-1].reason:
+            steps[-1].end_ns = min(steps[-1].end_ns, start)
+        steps.append(Step(mark.step, start, int(activities.end_ns[own].max())))
+    return Windows(steps, member)
+
+
+def _members(activities: Activities, marks: list[Mark]) -> Array:
+    """Return the mark in which each activity was launched, -1 for none."""
+    starts = np.array([mark.start_ns for mark in marks], dtype=np.int64)
+    ends = np.array([mark.end_ns for mark in marks], dtype=np.int64)
+    launch = activities.launch_start_ns
+    member = np.searchsorted(starts, launch, side="right") - 1
+    inside = (member >= 0) & activities.launched
+    inside[inside] = launch[inside] < ends[member[inside]]
+    return np.where(inside, member, -1)
 
 
 def _boundaries(activities: Activities, member: Array, count: int) -> list[int | None]:
@@ -136,7 +169,7 @@ def _tile(
         elif not following:
             own = activities.end_ns[member == position]
             reason = NO_NEXT if any(not step.reason for step in steps) else ""
-            steps.append(Step(mark.step, start, int(own.max()), reason))
+            steps.append(Step(mark.step, start, int(own.max()), reason, open_end=True))
         elif following[0] <= start:
             steps.append(Step(mark.step, start, start, OUT_OF_ORDER))
         else:

@@ -6,7 +6,7 @@ from functools import cache
 from tracelens.classify.rules import facts_of
 from tracelens.classify.table import Table
 
-TARGETS = ("call", "op", "range", "overhead")
+TARGETS = ("call", "op", "range", "overhead", "copy")
 """What a label can be put on; each is a kind of row of the store."""
 
 _FILE = "host.toml"

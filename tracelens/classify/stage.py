@@ -13,7 +13,13 @@ _SCRATCH = {
     "classify_op": "target TEXT, name_id INTEGER, class TEXT, announced TEXT",
     "classify_text": "kind TEXT, text TEXT, class TEXT",
 }
-_TABLE_OF_TARGET = {"call": "host_call", "op": "op", "range": "range", "overhead": "overhead"}
+_SOURCE_OF_TARGET = {
+    "call": "raw.host_call",
+    "op": "raw.op",
+    "range": "raw.range",
+    "overhead": "raw.overhead",
+    "copy": "raw.activity WHERE kind = 'memcpy'",
+}
 
 
 def classify(store: Store) -> None:
@@ -104,7 +110,7 @@ def _match_texts(
 def _label(store: Store, target: str) -> None:
     labelled = [
         (name_id, label)
-        for name_id, name in _names_of(store, f"raw.{_TABLE_OF_TARGET[target]}")
+        for name_id, name in _names_of(store, _SOURCE_OF_TARGET[target])
         if (label := host.host_label(name, target))
     ]
     store.append(

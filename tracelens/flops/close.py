@@ -142,7 +142,8 @@ def _scope_of(scope: Scope, numerator: Numerator) -> str:
     ranks = len(scope.parts)
     if ranks == 1 and (numerator.world_size > 1 or not numerator.is_world_known):
         return "rank"
-    return "job" if ranks == numerator.world_size else "replica"
+    known = numerator.is_world_known and ranks == numerator.world_size
+    return "job" if known else "replica"
 
 
 def _all_recorded(store: Store, numerator: Numerator, peak: Peak) -> float | None:

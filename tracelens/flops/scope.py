@@ -215,6 +215,8 @@ def _read_work(store: Store, *, relabelled: bool) -> _Work:
 
 def _steps(store: Store) -> int | None:
     """Steps over all GPUs; a window that is no step has no number."""
+    if not (store.result("window") or {"are_steps": True}).get("are_steps", True):
+        return None
     steps, unnumbered = store.rows(
         "SELECT count(step), count(*) FILTER (step IS NULL) FROM raw.step WHERE included"
     )[0]

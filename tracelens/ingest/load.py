@@ -71,7 +71,8 @@ def _nothing(store: Store, paths: Sequence[Path]) -> str:
     damage = [
         f"{count:,} × {reason}"
         for reason, count in store.rows(
-            "SELECT reason, sum(count)::BIGINT FROM raw.damage GROUP BY reason ORDER BY 2 DESC LIMIT 3"
+            "SELECT reason, sum(count)::BIGINT FROM raw.damage "
+            "GROUP BY reason ORDER BY 2 DESC, reason LIMIT 3"
         )
     ]
     notes = [text for (text,) in store.rows("SELECT DISTINCT text FROM raw.note LIMIT 3")]

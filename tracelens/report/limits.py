@@ -60,14 +60,22 @@ def _of_time(document: dict[str, Any]) -> list[Limit]:
     if _share(document, "idle.unrecorded") > 0:
         found.append(Limit("GPU work that was launched, not recorded", "larger profiler buffers"))
     if _share(document, "host.unlabelled") >= _LEAST_SHARE:
-        found.append(
-            Limit("what the host did in some gaps", "with_stack=True, NVTX ranges, --trace=osrt")
-        )
-    if document["quality"]["kernels_without_launch"] and _share(document, "idle.unknown") > 0:
+        found.append(Limit("what the host did in some gaps", _of_host(document)))
+    if document["quality"]["unlaunched_idle_ns"] > 0:
         found.append(
             Limit("cause of some gaps: launches missing", "CUDA API calls, from the start")
         )
     return found
+
+
+def _of_host(document: dict[str, Any]) -> str:
+    """What to record of the host: what is missing, else more of what is there."""
+    recorded = document["quality"]["host_recorded"]
+    from_nsys = any(item["format"].startswith("nsys") for item in document["inputs"])
+    missing = [] if recorded["ranges"] else ["NVTX or record_function ranges"]
+    if from_nsys and not recorded["os_calls"]:
+        missing.append("--trace=osrt")
+    return ", ".join(missing) or "finer ranges around loading, logging and Python code"
 
 
 def _share(document: dict[str, Any], leaf: str) -> float:

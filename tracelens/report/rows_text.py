@@ -5,6 +5,7 @@ import io
 import math
 from typing import TYPE_CHECKING, Any
 
+from tracelens.errors import UsageError
 from tracelens.report.json_text import dumps
 from tracelens.report.plain_text import pad, printable, width_of
 
@@ -25,11 +26,23 @@ def table_text(rows: "pa.Table", form: str) -> str:
         form: ``table``, ``csv`` or ``json``.
 
     Raises:
+        UsageError: if columns of one name cannot be told apart in JSON.
         ValueError: for another form.
     """
+    # By position: two columns of a query may have one name.
+    columns = [column.to_pylist() for column in rows.columns]
+    lines = list(zip(*columns, strict=True))
     if form == "json":
-        return dumps([{n: _plain(v) for n, v in row.items()} for row in rows.to_pylist()]) + "\n"
-    cells = [[_cell(row[name]) for name in rows.column_names] for row in rows.to_pylist()]
+        names = rows.column_names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise UsageError(
+                f"two columns are called {', '.join(twice)}: an object of JSON cannot hold both",
+                hint="name them apart with AS",
+            )
+        items = [{n: _plain(v) for n, v in zip(names, line, strict=True)} for line in lines]
+        return dumps(items) + "\n"
+    cells = [[_cell(value) for value in line] for line in lines]
     header = [printable(name) for name in rows.column_names]
     if form == "csv":
         buffer = io.StringIO()

@@ -98,7 +98,7 @@ CREATE TABLE raw.activity_class (
     activity_id BIGINT, class TEXT, dtype TEXT,
     source TEXT                     -- metadata, annotation, name, op, none
 );
-CREATE TABLE raw.host_label (name_id INTEGER, target TEXT, label TEXT);   -- target: call, op, range, overhead
+CREATE TABLE raw.host_label (name_id INTEGER, target TEXT, label TEXT);   -- target: call, op, range, overhead, copy
 
 -- flops
 CREATE TABLE raw.activity_flop (
@@ -124,7 +124,7 @@ CREATE TABLE raw.segment (
     gpu INTEGER, step BIGINT, start_ns BIGINT, end_ns BIGINT, leaf TEXT,
     activity_id BIGINT,             -- owner of busy time; for idle time the activity that ended it
     call_id BIGINT,                 -- idle: the launch that came late, where one is recorded
-    detail TEXT                     -- idle: what the host did, or enabled_by=sync
+    detail TEXT                     -- idle: enabled_by=sync; inside <range> for unlabelled host time
 );
 CREATE TABLE raw.hidden (gpu INTEGER, class_leaf TEXT, by_leaf TEXT, dur_ns BIGINT);
 CREATE TABLE raw.calibration (gpu INTEGER, name TEXT, value_ns BIGINT, samples BIGINT);

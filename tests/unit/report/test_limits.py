@@ -17,7 +17,7 @@ def test_unlabelled_host_time_asks_for_labels(example):
     example.execute("UPDATE raw.segment SET leaf = 'host.unlabelled' WHERE leaf = 'host.sync'")
 
     assert limits(document(example)) == [
-        ("what the host did in some gaps", "with_stack=True, NVTX ranges, --trace=osrt")
+        ("what the host did in some gaps", "NVTX or record_function ranges")
     ]
 
 

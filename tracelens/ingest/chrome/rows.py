@@ -60,7 +60,7 @@ class RowWriter:
     """Writes the rows of one file.
 
     Attributes:
-        first_ns: earliest timestamp of an event with a duration.
+        first_ns: earliest timestamp of any event that a viewer draws: what it calls 0.
         fractional: whether any time is not a whole microsecond.
         devices: device ordinals that did work.
     """
@@ -92,6 +92,7 @@ class RowWriter:
 
     def add(self, event: Event) -> None:
         """Take one event."""
+        self._note_time(event)
         if event.ph in ("B", "E"):
             paired = self._pair(event)
             if paired is None:
@@ -131,6 +132,11 @@ class RowWriter:
 
     # --- times -----------------------------------------------------------------------------------
 
+    def _note_time(self, event: Event) -> None:
+        at_ns = us_text_to_ns(number_text(event.ts))
+        if at_ns is not None and (self.first_ns is None or at_ns < self.first_ns):
+            self.first_ns = at_ns
+
     def _times(self, event: Event) -> tuple[int, int] | None:
         start_ns = us_text_to_ns(number_text(event.ts))
         if start_ns is None:
@@ -143,8 +149,6 @@ class RowWriter:
         if dur_ns < 0:
             self._damage.add(NEGATIVE)
             return None
-        if self.first_ns is None or start_ns < self.first_ns:
-            self.first_ns = start_ns
         if not self.fractional and (start_ns % 1000 or dur_ns % 1000):
             self.fractional = True
         return start_ns, start_ns + dur_ns

@@ -73,7 +73,7 @@ def tag_of(loss: str, grounds: Grounds, given: str | None = None) -> str:
         sources = grounds.dimension_sources.get(dimension, set())
         declared = bool(sources) and sources <= _DECLARED
         return "I" if split_by_guess or (dimension != "unknown" and not declared) else "M"
-    if root == "pp" or loss in {"host.unlabelled", "compute.recompute"}:
+    if root == "pp" or loss in {"host.unlabelled", "host.compile", "compute.recompute"}:
         return "I"
     if root in {"compute", "opaque", "mem", "gap", "host", "idle"}:
         return "M"

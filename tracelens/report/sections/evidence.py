@@ -57,6 +57,8 @@ _FLOP_LEAVES = {
     "recompute_flop": ("flop.recompute.gemm", "flop.recompute.attn", "flop.recompute"),
     "attention_backward_recompute": ("flop.attn",),
 }
+_NOWHERE = frozenset({"residual", "convention_credit", "padding"})
+"""Differences between two counts: no instance shows them."""
 _ANY_FLOP_LEAF = ("flop.gemm", "flop.conv", "flop.attn", "flop.recompute")
 
 
@@ -74,6 +76,8 @@ def evidence_of(loss: str, by_leaf: Mapping[str, list[dict[str, Any]]]) -> list[
     """Return the evidence of a loss: of its leaf, or of the FLOP-bearing leaves behind it."""
     if loss in by_leaf:
         return by_leaf[loss]
+    if loss in _NOWHERE:
+        return []
     head = ".".join(loss.split(".")[:2])
     for leaf in _FLOP_LEAVES.get(head, ()) or _ANY_FLOP_LEAF:
         if leaf in by_leaf:
@@ -124,7 +128,7 @@ def _text(row: Mapping[str, Any], peak_flop_per_s: float | None, *, first: bool)
 
 def _end_of_idle(row: Mapping[str, Any]) -> str:
     name = shorten(row["name"], _SHORT_NAME_COLUMNS) if row["name"] else None
-    text = f", ended by {name}" if name else ", nothing followed"
+    text = f", ended by {name}" if name else ", nothing followed in the window"
     if row["call_name"]:
         text += f", launched by {shorten(row['call_name'], _SHORT_NAME_COLUMNS)}"
         late_ns = row["call_start_ns"] - row["start_ns"]

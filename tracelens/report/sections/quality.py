@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from tracelens.report.plain_text import shorten
 from tracelens.report.sections.account import Account
 from tracelens.store import Store
+
+_UNCLASSIFIED_FRAC = 0.02
 
 _NOT_COMPUTED = {
     "by_phase": "time.by_phase is null: this version does not split time by phase",
@@ -30,6 +33,11 @@ def quality(store: Store, account: Account) -> dict[str, Any]:
             "SELECT count(*) FROM raw.activity ANTI JOIN (SELECT activity_id FROM raw.link "
             "WHERE call_id IS NOT NULL) USING (activity_id) WHERE kind = 'kernel'"
         ),
+        "unlaunched_idle_ns": store.scalar(
+            "SELECT coalesce(sum(end_ns - start_ns), 0)::BIGINT FROM raw.segment "
+            "WHERE leaf = 'idle.unknown' AND call_id IS NULL"
+        ),
+        "host_recorded": _host_recorded(store),
         "truncated": bool(store.scalar("SELECT coalesce(bool_or(truncated), FALSE) FROM input")),
         "notes": notes(store, account),
     }
@@ -44,7 +52,7 @@ def notes(store: Store, account: Account) -> list[str]:
     missing = [text for name, text in _NOT_COMPUTED.items() if store.result(name) is None]
     if any(leaf.endswith(".undivided") for leaf in account.leaves()):
         missing.append(_UNDIVIDED)
-    return [text for (text,) in found] + missing
+    return [*_unclassified_note(store, account), *(text for (text,) in found), *missing]
 
 
 def unclassified_frac(store: Store, account: Account) -> float | None:
@@ -73,6 +81,40 @@ def identities(store: Store, account: Account, total_ns: int) -> dict[str, Any]:
         "capacity": {"ok": capacity.get("ok"), "residual_rel": capacity.get("residual_rel")},
         "splits": {"ok": splits.get("ok")},
     }
+
+
+def _host_recorded(store: Store) -> dict[str, bool]:
+    """Tell what was recorded of the host beside CUDA calls."""
+    return {
+        "ops": bool(store.scalar("SELECT EXISTS (SELECT 1 FROM raw.op)")),
+        "ranges": bool(
+            store.scalar(
+                "SELECT EXISTS (SELECT 1 FROM raw.range AS r LEFT JOIN raw.host_label AS l "
+                "ON l.name_id = r.name_id AND l.target = 'range' "
+                "WHERE coalesce(l.label, '') <> 'step')"
+            )
+        ),
+        "os_calls": bool(
+            store.scalar("SELECT EXISTS (SELECT 1 FROM raw.host_call WHERE kind = 'os')")
+        ),
+    }
+
+
+def _unclassified_note(store: Store, account: Account) -> list[str]:
+    share = unclassified_frac(store, account) or 0.0
+    if share <= _UNCLASSIFIED_FRAC:
+        return []
+    rows = store.rows(
+        "SELECT n.name FROM raw.segment AS s JOIN raw.activity_class AS c USING (activity_id) "
+        "JOIN raw.activity AS a USING (activity_id) JOIN raw.name AS n USING (name_id) "
+        "WHERE c.class = 'other' AND c.source = 'none' "
+        "GROUP BY n.name ORDER BY sum(s.end_ns - s.start_ns) DESC, n.name LIMIT 10"
+    )
+    names = ", ".join(shorten(name, 60) for (name,) in rows)
+    return [
+        f"{100 * share:.1f} % of busy time is in kernels that no rule knows, the largest: {names}; "
+        "please report these names"
+    ]
 
 
 def _events_read(store: Store) -> int | None:
