@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tracelens.attribution.activities import Activities
-from tracelens.attribution.marks import compiled_in, named_marks, step_marks
+from tracelens.attribution.marks import (
+    compiled_in,
+    named_marks,
+    optimizer_ranges,
+    step_marks,
+)
+from tracelens.attribution.repetition import PARTIAL, optimizer_marks, repeating_windows
 from tracelens.attribution.windows import (
     Mark,
     Step,
@@ -29,7 +35,7 @@ class Chosen:
     """Windows of every GPU.
 
     Attributes:
-        source: profiler_step, nvtx, whole_trace or user.
+        source: profiler_step, nvtx, optimizer, autocorrelation, whole_trace or user.
         windows: by GPU.
         confidence: high, medium or low.
         notes: what a reader must know about the choice.
@@ -93,7 +99,7 @@ def _projected(
     windows = {gpu: range_windows(gpus[gpu], marks[gpu]) for gpu in gpus}
     chosen = Chosen("user", windows)
     _same_steps(store, chosen)
-    if not any(not step.reason for step in next(iter(windows.values())).steps):
+    if not _has_steps(chosen):
         raise UsageError(f"--window {window}: nothing was launched inside that range")
     chosen.notes.append(f"window: what was launched inside the range {window.partition(':')[2]!r}")
     return chosen
@@ -111,6 +117,12 @@ def _automatic(
         if graded:
             _grade(chosen)
         return chosen
+    if not any(marks.values()):
+        unmarked = _by_optimizer(store, gpus, processes) or _by_repetition(store, gpus)
+        if unmarked is not None:
+            if graded:
+                _grade(unmarked)
+            return unmarked
     chosen = Chosen("whole_trace", {gpu: whole_trace(gpus[gpu]) for gpu in gpus}, "medium")
     if any(marks.values()):
         lacking = "launch calls" if all(marks.values()) else "marks on every rank"
@@ -118,6 +130,49 @@ def _automatic(
     else:
         chosen.notes.append("no step marks in the trace: whole trace analyzed, not steps")
     return chosen
+
+
+def _by_optimizer(
+    store: Store, gpus: dict[int, Activities], processes: dict[int, int]
+) -> Chosen | None:
+    """Steps between runs of the optimizer; the first is cut off by the start of the recording."""
+    marks = {
+        gpu: optimizer_marks(gpus[gpu], optimizer_ranges(store, processes[gpu])) for gpu in gpus
+    }
+    if not all(marks.values()):
+        return None
+    chosen = Chosen("optimizer", {}, "medium", are_steps=True, marks=marks)
+    for gpu, activities in gpus.items():
+        chosen.windows[gpu] = step_windows(activities, marks[gpu], compiled_first=False)
+        first = chosen.windows[gpu].steps[0]
+        first.reason = first.reason or PARTIAL
+    _same_steps(store, chosen)
+    return chosen if _has_steps(chosen) else None
+
+
+def _by_repetition(store: Store, gpus: dict[int, Activities]) -> Chosen | None:
+    """Windows between repetitions of the kernel sequence; whether they are steps is not known.
+
+    Only where something shows training: what repeats in a trace of inference is a layer or a token.
+    """
+    if not store.scalar("SELECT EXISTS (SELECT 1 FROM raw.host_label WHERE label = 'backward')"):
+        return None
+    windows = {}
+    for gpu, activities in gpus.items():
+        found = repeating_windows(activities)
+        if found is None:
+            return None
+        windows[gpu] = found
+    chosen = Chosen("autocorrelation", windows, "low")
+    chosen.notes.append(
+        "no step marks: windows are periods of the kernel sequence, which may be micro-batches"
+    )
+    _same_steps(store, chosen)
+    return chosen if _has_steps(chosen) else None
+
+
+def _has_steps(chosen: Chosen) -> bool:
+    return any(not step.reason for step in next(iter(chosen.windows.values())).steps)
 
 
 def _some_steps(
@@ -165,7 +220,7 @@ def _from_marks(
         windows[gpu] = step_windows(activities, marks[gpu], compiled)
     chosen = Chosen(source, windows, are_steps=True)
     _same_steps(store, chosen)
-    if not any(not step.reason for step in next(iter(windows.values())).steps):
+    if not _has_steps(chosen):
         return Chosen(
             "whole_trace",
             {gpu: whole_trace(gpus[gpu]) for gpu in gpus},

@@ -22,6 +22,13 @@ JOIN raw.name AS n USING (name_id)
 WHERE r.process = ? AND (n.name = ? OR regexp_replace(n.name, '[ _:#]*[0-9]+$', '') = ?)
 ORDER BY r.start_ns, r.end_ns DESC
 """
+_OPTIMIZER_RANGES = """
+SELECT r.start_ns, r.end_ns
+FROM raw.range AS r
+JOIN raw.host_label AS l ON l.name_id = r.name_id AND l.target = 'range' AND l.label = 'optimizer'
+WHERE r.process = ?
+ORDER BY r.start_ns, r.end_ns
+"""
 _COMPILED = """
 SELECT coalesce(sum(least(x.end_ns, $end) - greatest(x.start_ns, $start)), 0)
 FROM (
@@ -70,6 +77,11 @@ def named_marks(store: Store, process: int, name: str) -> list[Mark]:
     """Return ranges with a name that the user gave, numbers at its end aside."""
     rows = [(row[0], row[2], row[3]) for row in store.rows(_NAMED, [process, name, name])]
     return _numbered(rows)
+
+
+def optimizer_ranges(store: Store, process: int) -> list[tuple[int, int]]:
+    """Return (start, end) of the ranges in which the optimizer ran, ascending."""
+    return [(start, end) for start, end in store.rows(_OPTIMIZER_RANGES, [process])]
 
 
 def compiled_in(store: Store, process: int, mark: Mark) -> bool:

@@ -19,11 +19,13 @@ Array = np.ndarray[Any, Any]
 
 LEAST_MATCH_FRAC = 0.9
 NEARLY_BEST_FRAC = 0.005
-LEAST_PERIODS = 2
+LEAST_RUNS = 2
+LEAST_OCCURRENCES = 3
+LEAST_PERIOD = 2
+LEAST_COVERED_FRAC = 0.5
+PARTIAL = "the recording began inside it"
 _ANCHORS_TRIED = 32
 _OPTIMIZER = "compute.optimizer"
-_BEFORE_ALL_NS = -(2**61)
-_AFTER_ALL_NS = 2**61
 
 
 def optimizer_marks(activities: Activities, ranges: list[tuple[int, int]]) -> list[Mark]:
@@ -38,9 +40,12 @@ def optimizer_marks(activities: Activities, ranges: list[tuple[int, int]]) -> li
         runs give an empty list.
     """
     ends = _range_runs(activities, ranges) or _kernel_runs(activities)
-    if len(ends) < LEAST_PERIODS:
+    if len(ends) < LEAST_RUNS:
         return []
-    edges = [_BEFORE_ALL_NS, *ends, _AFTER_ALL_NS]
+    launched = activities.launch_start_ns[activities.launched]
+    edges = [int(launched.min()), *ends]
+    if launched.max() >= ends[-1]:
+        edges.append(int(launched.max()) + 1)
     return [Mark(step, low, high) for step, (low, high) in enumerate(pairwise(edges))]
 
 
@@ -86,6 +91,9 @@ def repeating_windows(activities: Activities) -> Windows | None:
     if anchor is None:
         return None
     starts = activities.start_ns[position[names == anchor]].tolist()
+    whole_ns = int(activities.end_ns.max() - activities.start_ns.min())
+    if starts[-1] - starts[0] < LEAST_COVERED_FRAC * whole_ns:
+        return None
     steps = [Step(number, low, high) for number, (low, high) in enumerate(pairwise(starts))]
     last_ns = int(activities.end_ns.max())
     steps.append(Step(len(steps), starts[-1], last_ns, NO_NEXT))
@@ -108,14 +116,14 @@ def _anchor(names: Array) -> int | None:
 def _candidates(names: Array) -> list[tuple[int, int]]:
     """(period, name) of rare names that come at equal distances."""
     values, first, count = np.unique(names, return_index=True, return_counts=True)
-    repeated = count >= LEAST_PERIODS
+    repeated = count >= LEAST_OCCURRENCES
     values, first, count = values[repeated], first[repeated], count[repeated]
     found = []
     for index in np.lexsort((first, count))[:_ANCHORS_TRIED]:
         distance = np.diff(np.flatnonzero(names == values[index]))
         period = int(np.median(distance))
         steady = (np.abs(distance - period) <= 0.1 * period).all()
-        if steady and len(names) >= LEAST_PERIODS * period:
+        if steady and period >= LEAST_PERIOD:
             found.append((period, int(values[index])))
     return found
 
