@@ -31,6 +31,7 @@ _CODE = {leaf: position for position, leaf in enumerate(IDLE_LEAVES)}
 IN_CALL_NS = 100_000
 UNRECORDED_NS = 200_000
 KAPPA_RANGE_NS = (3_000, 20_000)
+LAMBDA_DEFAULT_NS = 6_000
 BY_SYNC = "enabled_by=sync"
 
 
@@ -88,20 +89,47 @@ def find_enders(activities: Activities, start_ns: Array, end_ns: Array, last_ns:
     return Gaps(start_ns, end_ns, np.where(too_late, -1, ender))
 
 
-def calibrate_kappa(activities: Activities, gaps: Gaps) -> tuple[int, int]:
-    """Return the longest ordinary gap between queued kernels, and how many gaps say so.
+@dataclass(frozen=True)
+class Calibration:
+    """What a trace says of its own machine.
 
-    Nearest-rank 99th percentile of queued gaps over the whole trace, within 3 and 20 µs.
+    Attributes:
+        kappa_ns: longest ordinary gap between queued kernels: nearest-rank 99th percentile of
+            queued gaps, within 3 and 20 µs.
+        kappa_samples: gaps it rests on; 0 for the default.
+        lambda_ns: launch latency on an idle GPU: nearest-rank 10th percentile of the time from the
+            start of the launch call to the start of the activity, over starved gaps.
+        lambda_samples: gaps it rests on; 0 for the default.
     """
+
+    kappa_ns: int
+    kappa_samples: int
+    lambda_ns: int
+    lambda_samples: int
+
+
+def calibrate(activities: Activities, gaps: Gaps) -> Calibration:
+    """Measure the thresholds over all gaps of a trace."""
     known = gaps.ender >= 0
-    ender = gaps.ender[known]
-    queued = activities.launched[ender] & (activities.launch_end_ns[ender] <= gaps.start_ns[known])
-    lengths = np.sort((gaps.end_ns - gaps.start_ns)[known][queued])
+    ender, start_ns = gaps.ender[known], gaps.start_ns[known]
+    launched = activities.launched[ender]
+    queued = launched & (activities.launch_end_ns[ender] <= start_ns)
+    lengths = np.sort((gaps.end_ns[known] - start_ns)[queued])
+    starved = ender[launched & ~queued]
+    latency = np.sort(activities.start_ns[starved] - activities.launch_start_ns[starved])
+    latency = latency[latency > 0]
     low, high = KAPPA_RANGE_NS
-    if not len(lengths):
-        return low, 0
-    rank = -(-99 * len(lengths) // 100)
-    return int(np.clip(lengths[rank - 1], low, high)), len(lengths)
+    return Calibration(
+        int(np.clip(_nearest_rank(lengths, 99), low, high)) if len(lengths) else low,
+        len(lengths),
+        _nearest_rank(latency, 10) if len(latency) else LAMBDA_DEFAULT_NS,
+        len(latency),
+    )
+
+
+def _nearest_rank(ascending: Array, percent: int) -> int:
+    rank = -(-percent * len(ascending) // 100)
+    return int(ascending[rank - 1])
 
 
 class IdleCauses:

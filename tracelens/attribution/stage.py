@@ -16,7 +16,7 @@ from tracelens.attribution.idle import (
     Evidence,
     IdleCauses,
     IdlePieces,
-    calibrate_kappa,
+    calibrate,
     find_enders,
 )
 from tracelens.attribution.silence import name_silence
@@ -133,23 +133,21 @@ def _cut_at(pieces: IdlePieces, cuts: Array) -> IdlePieces:
 def _idle_causes(store: Store, gpu: _Gpu) -> IdleCauses:
     activities = gpu.activities
     real = activities.end_ns > activities.start_ns
-    gap_start, gap_end = union_gaps(activities.start_ns[real], activities.end_ns[real])
+    whole = union_gaps(activities.start_ns[real], activities.end_ns[real])
     last_ns = int(activities.end_ns.max())
-    kappa_ns, samples = calibrate_kappa(
-        activities, find_enders(activities, gap_start, gap_end, last_ns)
-    )
+    found = calibrate(activities, find_enders(activities, *whole, last_ns=last_ns))
     threads = [int(thread) for thread in np.unique(activities.thread) if thread >= 0]
     host = load_host_activity(store, gpu.process, threads)
     store.append(
         "calibration",
         {
-            "gpu": [gpu.number],
-            "name": ["kappa"],
-            "value_ns": [kappa_ns],
-            "samples": [samples],
+            "gpu": [gpu.number] * 2,
+            "name": ["kappa", "lambda"],
+            "value_ns": [found.kappa_ns, found.lambda_ns],
+            "samples": [found.kappa_samples, found.lambda_samples],
         },
     )
-    return IdleCauses(activities, host, kappa_ns, _evidence(store, gpu))
+    return IdleCauses(activities, host, found.kappa_ns, _evidence(store, gpu))
 
 
 def _evidence(store: Store, gpu: _Gpu) -> Evidence:

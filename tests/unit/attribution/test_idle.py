@@ -188,3 +188,22 @@ def test_other_launching_thread_speaks_for_a_silent_one(scene):
     leaves = scene.leaves()
     # Thread 2 shows nothing for 300 µs, thread 1 is busy: dispatch, not silence.
     assert leaves == {"flop.gemm": 170, "host.dispatch": 320, "gap.launch_latency": 10}
+
+
+def test_thresholds_are_measured_on_the_trace_itself(scene):
+    at = 0
+    for number in range(100):  # queued gaps of 1 µs, the last of 9 µs
+        gap_us = 9 if number == 99 else 1
+        scene.kernel(at, at + 10, (-500 + number, -499.5 + number))
+        at += 10 + gap_us
+    scene.kernel(at, at + 10, (-300, -299))
+    scene.kernel(at + 50, at + 60, (at + 43, at + 45))
+    scene.leaves()
+    found = {
+        name: (value_ns, samples)
+        for name, value_ns, samples in scene.store.rows(
+            "SELECT name, value_ns, samples FROM raw.calibration"
+        )
+    }
+    # 100 queued gaps: the 99th in rank is 1 µs, raised to the least that is meaningful.
+    assert found == {"kappa": (3_000, 100), "lambda": (7_000, 1)}
