@@ -14,12 +14,11 @@ NO_TIME = -(2**62)
 
 _ACTIVITIES = """
 SELECT
-    a.activity_id, a.start_ns, a.end_ns, a.stream, a.name_id,
+    a.activity_id, a.start_ns, a.end_ns, a.stream, a.name_id, a.kind = 'kernel' AS is_kernel,
     coalesce(c.class, 'other') AS class,
     coalesce(d.dimension, 'unknown') AS dimension,
     r.activity_id IS NOT NULL AS recomputed,
     coalesce(a.copy_kind, '') LIKE 'uvm%' AS migration,
-    coalesce(a.correlation, 0) AS correlation, a.process,
     coalesce(l.call_id, -1) AS call_id,
     coalesce(h.start_ns, $no_time) AS launch_start_ns,
     coalesce(h.end_ns, $no_time) AS launch_end_ns,
@@ -46,11 +45,10 @@ class Activities:
         end_ns: end.
         stream: stream.
         name_id: name.
+        is_kernel: whether it is a kernel, not a copy, a memset or a graph.
         leaf: position in ``leaves`` of the leaf that its time is charged to.
         kind: ``taxonomy.Kind``.
         migration: unified-memory migration; never ends a gap.
-        correlation: correlation id, 0 for none.
-        process: process whose number space the correlation is in.
         call_id: launching host call, -1 where none is recorded.
         launch_start_ns: start of that call, ``NO_TIME`` where none is recorded.
         launch_end_ns: end of that call.
@@ -64,11 +62,10 @@ class Activities:
     end_ns: Array
     stream: Array
     name_id: Array
+    is_kernel: Array
     leaf: Array
     kind: Array
     migration: Array
-    correlation: Array
-    process: Array
     call_id: Array
     launch_start_ns: Array
     launch_end_ns: Array

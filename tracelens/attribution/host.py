@@ -10,8 +10,12 @@ from tracelens.store import Store
 
 Array = np.ndarray[Any, Any]
 
+Spans = tuple[Array, Array]
+_NO_SPANS: Spans = (np.empty(0, np.int64), np.empty(0, np.int64))
+
 LABELS = ("profiler", "gc", "ckpt", "dataloader", "alloc", "compile", "cuda_api", "blocked")
 """Host causes, the most telling first; each is the leaf ``host.<label>``."""
+BLOCKED = LABELS.index("blocked")
 INSIDE = len(LABELS)
 """Inside some operator or API call that explains nothing by itself."""
 UNRECORDED = INSIDE + 1
@@ -57,25 +61,28 @@ class HostActivity:
 
     Attributes:
         threads: one timeline per thread that launched GPU work.
-        together: all launching threads as one, for a thread that waits for another.
+        together: all launching threads as one, for a thread that shows nothing; waits in the
+            operating system are left out, for one may be waiting for the other.
+        others: for each thread what the others did, for one that waits in the operating system:
+            there such a wait is the weakest label, since one of them may be at work.
         blocking: per thread (starts, ends) of calls that wait for the GPU, ascending, merged.
+        blocking_together: the same for all launching threads.
     """
 
     threads: dict[int, Timeline]
     together: Timeline
-    blocking: dict[int, tuple[Array, Array]]
+    others: dict[int, Timeline]
+    blocking: dict[int, Spans]
+    blocking_together: Spans
 
-    def blocked_at(self, thread: int, at_ns: Array) -> Array:
-        """Tell at which instants a thread was inside a blocking call."""
-        starts, ends = self.blocking.get(thread, (_NONE, _NONE))
-        if not len(starts):
-            return np.zeros(len(at_ns), bool)
-        position = np.searchsorted(starts, at_ns, side="right") - 1
-        inside: Array = (position >= 0) & (at_ns < ends[np.maximum(position, 0)])
-        return inside
+    def drained_at(self, thread: int, at_ns: Array) -> Array:
+        """Tell at which instants the host waited for the GPU.
 
-
-_NONE: Array = np.empty(0, np.int64)
+        The launching thread counts; where it shows nothing or waits itself, whoever it waits for.
+        """
+        own = _inside(self.blocking.get(thread, _NO_SPANS), at_ns)
+        idle = np.isin(self.threads[thread].label_at(at_ns), (BLOCKED, UNRECORDED))
+        return own | (idle & _inside(self.blocking_together, at_ns))
 
 
 def load_host_activity(store: Store, process: int, threads: list[int]) -> HostActivity:
@@ -87,44 +94,99 @@ def load_host_activity(store: Store, process: int, threads: list[int]) -> HostAc
         threads: those that launched GPU work.
     """
     columns = store.arrays(_INTERVALS, {"process": process})
-    label = _priorities(columns)
-    everywhere = label == 0  # the profiler stops the process, whatever thread it reports
-    chosen = np.isin(columns["thread"], threads) | everywhere
+    names = columns["label"].astype(str)
+    kind = columns["kind"].astype(str)
     start, end, thread = (columns[name] for name in ("start_ns", "end_ns", "thread"))
-    shown = chosen & (label < UNRECORDED)
+    in_call = _inside_calls(start, end, thread, kind)
+    retried = _retried(start, thread, kind, names)
+    label = _priorities(np.where(retried, "alloc", names), kind, end - start)
+    # The profiler and the loader of code stop the process, whatever thread they report.
+    everywhere = (kind == "overhead") & (label < INSIDE)
+    mine = np.isin(thread, threads) | everywhere
+    shown = mine & (label < UNRECORDED) & ~in_call
     timelines = {
         number: _flat(start, end, label, shown & ((thread == number) | everywhere))
         for number in threads
     }
-    waiting = columns["label"] == "blocking"
-    blocking = {number: _merged(start, end, waiting & (thread == number)) for number in threads}
-    return HostActivity(timelines, _flat(start, end, label, shown), blocking)
+    others = {
+        number: _weakly_blocked(start, end, label, shown & (thread != number)) for number in threads
+    }
+    waiting = (names == "blocking") & np.isin(thread, threads)
+    return HostActivity(
+        timelines,
+        _flat(start, end, label, shown & (label != BLOCKED)),
+        others,
+        {number: _merged(start, end, waiting & (thread == number)) for number in threads},
+        _merged(start, end, waiting),
+    )
 
 
 def _flat(start: Array, end: Array, label: Array, chosen: Array) -> Timeline:
     return flatten(start[chosen], end[chosen], label[chosen], UNRECORDED)
 
 
-def _priorities(columns: dict[str, Array]) -> Array:
+def _weakly_blocked(start: Array, end: Array, label: Array, chosen: Array) -> Timeline:
+    """Flatten with waits in the operating system below plain work, not above it."""
+    swap = np.arange(UNRECORDED + 1)
+    swap[[BLOCKED, INSIDE]] = INSIDE, BLOCKED
+    flat = _flat(start, end, swap[label], chosen)
+    return Timeline(flat.edges, swap[flat.label], UNRECORDED)
+
+
+def _priorities(names: Array, kind: Array, dur_ns: Array) -> Array:
     """Position in ``LABELS``, ``INSIDE`` for calls and operators, ``UNRECORDED`` for the rest."""
-    names, where = np.unique(columns["label"].astype(str), return_inverse=True)
-    known = np.array([LABELS.index(name) if name in LABELS else UNRECORDED for name in names])
-    label = known[where] if len(names) else np.empty(0, np.int64)
-    kind = columns["kind"].astype(str)
+    distinct, where = np.unique(names, return_inverse=True)
+    known = np.array(
+        [LABELS.index(name) if name in LABELS else UNRECORDED for name in distinct], dtype=np.int64
+    )
+    label = known[where]
     plain = (label == UNRECORDED) & (kind != "range") & (kind != "overhead")
     label = np.where(plain, INSIDE, label)
-    dur = columns["end_ns"] - columns["start_ns"]
-    ordinary = np.isin(columns["label"].astype(str), ("", "other"))
-    slow = plain & ordinary & np.isin(kind, ("runtime", "driver")) & (dur > _SLOW_CALL_NS)
-    label = np.where(slow, LABELS.index("cuda_api"), label)
-    in_os = plain & (kind == "os") & (columns["label"].astype(str) != "blocking")
-    return np.where(in_os, LABELS.index("blocked"), label)
+    calls = plain & (names == "") & np.isin(kind, ("runtime", "driver"))
+    label = np.where(calls & (dur_ns > _SLOW_CALL_NS), LABELS.index("cuda_api"), label)
+    in_os = plain & (kind == "os") & (names != "blocking")
+    return np.where(in_os, BLOCKED, label)
 
 
-def _merged(start: Array, end: Array, chosen: Array) -> tuple[Array, Array]:
+def _retried(start: Array, thread: Array, kind: Array, names: Array) -> Array:
+    """Find synchronizations between two calls of the allocator: it frees and tries again."""
+    result = np.zeros(len(names), bool)
+    calls = np.flatnonzero(np.isin(kind, ("runtime", "driver")))
+    calls = calls[np.lexsort((start[calls], thread[calls]))]
+    if len(calls) < 3:
+        return result
+    allocates, owner = names[calls] == "alloc", thread[calls]
+    middle = (names[calls[1:-1]] == "blocking") & allocates[:-2] & allocates[2:]
+    middle &= (owner[1:-1] == owner[:-2]) & (owner[1:-1] == owner[2:])
+    result[calls[1:-1][middle]] = True
+    return result
+
+
+def _inside_calls(start: Array, end: Array, thread: Array, kind: Array) -> Array:
+    """Find calls of the operating system inside a CUDA call: they belong to that call."""
+    result = np.zeros(len(start), bool)
+    in_os = kind == "os"
+    cuda = np.isin(kind, ("runtime", "driver"))
+    for number in np.unique(thread[in_os]):
+        mine = np.flatnonzero(in_os & (thread == number))
+        spans = _merged(start, end, cuda & (thread == number))
+        result[mine] = _inside(spans, start[mine])
+    return result
+
+
+def _inside(spans: Spans, at_ns: Array) -> Array:
+    starts, ends = spans
+    if not len(starts):
+        return np.zeros(len(at_ns), bool)
+    position = np.searchsorted(starts, at_ns, side="right") - 1
+    inside: Array = (position >= 0) & (at_ns < ends[np.maximum(position, 0)])
+    return inside
+
+
+def _merged(start: Array, end: Array, chosen: Array) -> Spans:
     start, end = start[chosen], end[chosen]
     if not len(start):
-        return _NONE, _NONE
+        return _NO_SPANS
     order = np.argsort(start, kind="stable")
     start, end = start[order], np.maximum.accumulate(end[order])
     first = np.concatenate([[True], start[1:] >= end[:-1]])

@@ -5,13 +5,14 @@ GPU was starved: the time until the call is the host's, the rest is launch laten
 work was queued: the gap is the hardware's, another stream's, or unknown.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tracelens.attribution.activities import Activities
-from tracelens.attribution.host import INSIDE, LABELS, UNRECORDED, HostActivity
+from tracelens.attribution.host import BLOCKED, INSIDE, LABELS, UNRECORDED, HostActivity
+from tracelens.attribution.timeline import Pieces, Timeline
 
 Array = np.ndarray[Any, Any]
 
@@ -208,28 +209,36 @@ class IdleCauses:
     def _thread_part(self, gaps: Gaps, thread: int) -> None:
         """Cut the host's part of gaps by what the launching thread did.
 
-        Where that thread shows nothing, the other launching threads speak for it: backward is
-        launched by a thread that waits for the main one.
+        Where that thread shows nothing or waits in the operating system, the other launching
+        threads speak for it: backward is launched by a thread that waits for the main one.
         """
-        drained = self._host.blocked_at(thread, gaps.start_ns)
+        drained = self._host.drained_at(thread, gaps.start_ns)
         own = self._host.threads[thread].pieces(gaps.start_ns, gaps.end_ns)
-        silent = own.label == UNRECORDED
-        self._label(gaps, own.source[~silent], own, ~silent, drained)
-        rest = Gaps(own.start_ns[silent], own.end_ns[silent], gaps.ender[own.source[silent]])
-        other = self._host.together.pieces(rest.start_ns, rest.end_ns)
-        source = own.source[silent][other.source]
-        self._label(gaps, source, other, np.ones(len(source), bool), drained)
+        others = self._host.others[thread]
+        found = _seen_by(self._host.together, own.where(own.label == UNRECORDED), shared=True)
+        long = found.is_silent(UNRECORDED, UNRECORDED_NS)
+        waits = _seen_by(others, found.where(long)).unless(BLOCKED, UNRECORDED)
+        blocked = _seen_by(others, own.where(own.label == BLOCKED))
+        # Where no other thread is at work either, it is the operating system that it waits for.
+        alone = blocked.is_silent(UNRECORDED, UNRECORDED_NS)
+        known = own.where((own.label != UNRECORDED) & (own.label != BLOCKED))
+        for pieces in (
+            known,
+            found.where(~long),
+            waits,
+            blocked.where(~alone),
+            blocked.where(alone).all_as(BLOCKED),
+        ):
+            self._label(gaps, pieces.source, pieces, drained)
 
     def _label(
         self,
         gaps: Gaps,
         source: Array,
-        pieces: Any,
-        chosen: Array,
+        pieces: Pieces,
         drained: Array,
     ) -> None:
-        label, stretch = pieces.label[chosen], pieces.stretch_ns[chosen]
-        start, end = pieces.start_ns[chosen], pieces.end_ns[chosen]
+        label, stretch = pieces.label, pieces.stretch_ns
         by_sync = drained[source]
         leaf = label.copy()  # LABELS and IDLE_LEAVES begin alike
         plain = np.where(by_sync, _CODE["host.sync"], _CODE["host.dispatch"])
@@ -239,7 +248,9 @@ class IdleCauses:
         leaf = np.where(silent & ~long, plain, leaf)
         leaf = np.where(long, _CODE["host.unlabelled"], leaf)
         shown = by_sync & (leaf != _CODE["host.sync"])
-        self._pieces.append(IdlePieces(start, end, leaf, gaps.ender[source], shown))
+        self._pieces.append(
+            IdlePieces(pieces.start_ns, pieces.end_ns, leaf, gaps.ender[source], shown)
+        )
 
     def _take(self, gaps: Gaps, chosen: Array, leaf: str) -> None:
         chosen = chosen & (gaps.end_ns > gaps.start_ns)
@@ -263,7 +274,7 @@ class Evidence:
     Attributes:
         graph_follower: node of a CUDA graph that is not the first of its launch.
         graph_call: launched by a graph launch.
-        first_of_name: first launch of its kernel name in the process.
+        first_of_name: kernel that is the first launch of its name in the process.
         wait_stream: streams of recorded stream waits.
         wait_start_ns: when those waits began, ascending.
     """
@@ -298,6 +309,21 @@ class Evidence:
             high = np.searchsorted(waits, gaps.end_ns[mine], side="right")
             result[mine] = (high > low) & (previous_end < gaps.start_ns[mine])
         return result
+
+
+def _seen_by(timeline: Timeline, pieces: Pieces, *, shared: bool = False) -> Pieces:
+    """Cut pieces by what another timeline shows; they keep the gap that they belong to.
+
+    Args:
+        timeline: the other timeline.
+        pieces: of one's own timeline.
+        shared: whether a stretch lasts only while both timelines show the same.
+    """
+    found = timeline.pieces(pieces.start_ns, pieces.end_ns)
+    stretch = found.stretch_ns
+    if shared:
+        stretch = np.minimum(stretch, pieces.stretch_ns[found.source])
+    return replace(found, source=pieces.source[found.source], stretch_ns=stretch)
 
 
 def _select(gaps: Gaps, chosen: Array) -> Gaps:

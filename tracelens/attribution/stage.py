@@ -154,21 +154,21 @@ def _evidence(store: Store, gpu: _Gpu) -> Evidence:
     activities = gpu.activities
     graph_names = [name for (name,) in store.rows(_GRAPH_LAUNCHES)]
     graph_call = np.isin(activities.call_name_id, graph_names) & activities.launched
-    # Activities are in time order, so the first occurrence of a key is the first to run.
-    has_key = activities.correlation > 0
-    keys = np.stack([activities.process, activities.correlation], axis=1)
-    first = np.zeros(len(keys), bool)
-    first[np.unique(keys, axis=0, return_index=True)[1]] = True
-    by_launch = np.argsort(activities.launch_start_ns, kind="stable")
-    first_of_name = np.zeros(len(keys), bool)
-    first_of_name[by_launch[np.unique(activities.name_id[by_launch], return_index=True)[1]]] = True
+    # Activities are in time order: the first of a call is its first node. A correlation id would
+    # not do as the key, for it may be used again.
+    first = np.zeros(len(activities.call_id), bool)
+    first[np.unique(activities.call_id, return_index=True)[1]] = True
+    order = np.argsort(activities.launch_start_ns, kind="stable")
+    order = order[activities.is_kernel[order]]
+    first_of_name = np.zeros(len(first), bool)
+    first_of_name[order[np.unique(activities.name_id[order], return_index=True)[1]]] = True
     waits = store.arrays(
         "SELECT stream, start_ns FROM raw.stream_wait "
         "WHERE gpu = ? AND stream IS NOT NULL ORDER BY start_ns",
         [gpu.number],
     )
     return Evidence(
-        has_key & ~first & activities.launched,
+        ~first & activities.launched,
         graph_call,
         first_of_name,
         waits["stream"],

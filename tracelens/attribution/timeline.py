@@ -1,6 +1,6 @@
 """Flatten labelled, overlapping intervals into disjoint stretches, the most telling label first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,10 @@ class Timeline:
     edges: Array
     label: Array
     unrecorded: int
+
+    def label_at(self, at_ns: Array) -> Array:
+        """Return the label at each instant."""
+        return self.label[np.searchsorted(self.edges, at_ns, side="right") - 1]
 
     def pieces(self, start_ns: Array, end_ns: Array) -> "Pieces":
         """Cut intervals at the edges.
@@ -63,6 +67,29 @@ class Pieces:
     end_ns: Array
     label: Array
     stretch_ns: Array
+
+    def where(self, chosen: Array) -> "Pieces":
+        """Return some of the pieces."""
+        columns = (self.source, self.start_ns, self.end_ns, self.label, self.stretch_ns)
+        return Pieces(*(column[chosen] for column in columns))
+
+    def is_silent(self, label: int, longer_than_ns: int) -> Array:
+        """Tell which pieces lie in a long stretch of a label."""
+        silent: Array = (self.label == label) & (self.stretch_ns > longer_than_ns)
+        return silent
+
+    def all_as(self, label: int) -> "Pieces":
+        """Return the pieces with one label for all."""
+        return replace(self, label=np.full(len(self.label), label))
+
+    def unless(self, kept: int, label: int) -> "Pieces":
+        """Return the pieces with ``label`` for all that are not ``kept``, as if without end."""
+        other = self.label != kept
+        return replace(
+            self,
+            label=np.where(other, label, self.label),
+            stretch_ns=np.where(other, FAR_NS, self.stretch_ns),
+        )
 
 
 def flatten(start_ns: Array, end_ns: Array, priority: Array, labels: int) -> Timeline:

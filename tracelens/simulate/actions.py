@@ -45,13 +45,40 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What is exchanged, by whom."""
+    """What is exchanged, by whom; ``elems`` are those that each rank contributes.
+
+    Attributes:
+        peers: sender and receiver, where only these two meet.
+    """
 
     op: str
     group: Group
     elems: int
     dtype: str
     elem_bytes: int
+    peers: tuple[int, int] | None = None
+
+    @property
+    def out_elems(self) -> int:
+        """Elements that each rank holds afterwards."""
+        size = len(self.group.ranks)
+        if self.op == "_reduce_scatter_base":
+            return self.elems // size
+        return self.elems * size if self.op == "_allgather_base" else self.elems
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The ranks that meet."""
+        return self.group.ranks if self.peers is None else self.peers
+
+    @property
+    def direction(self) -> str:
+        """What PyTorch appends to the range of a message between two ranks."""
+        if self.peers is None:
+            return ""
+        sender, receiver = (self.group.ranks.index(rank) for rank in self.peers)
+        sends = self.op == "send"
+        return f" {sender}->{receiver}" if sends else f" {receiver}<-{sender}"
 
     @property
     def bytes(self) -> int:
@@ -97,12 +124,25 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Something a GPU does once: ``dur_ns`` alone, or the transfer part of a collective."""
+    """Something a GPU does once: ``dur_ns`` alone, or the transfer part of a collective.
+
+    Attributes:
+        recomputed: it repeats forward work during backward.
+    """
 
     shape: Kernel | Copy
     dur_ns: int
     flop: Flop = Flop()
     collective: Collective | None = None
+    recomputed: bool = False
+
+    @property
+    def leaf(self) -> str:
+        """What its time is charged to; repeated forward work has leaves of its own."""
+        if not self.recomputed:
+            return self.shape.leaf
+        root, _, kind = self.shape.leaf.partition(".")
+        return f"flop.recompute.{kind}" if root == "flop" else "compute.recompute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +213,68 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Submit work to a stream."""
+    """Submit work to a stream.
+
+    Attributes:
+        call_ns: how long the call takes; 0: as long as calls take on this machine.
+        held_ns: how long after its return the work still cannot start, for no visible reason.
+        returns_when_done: the call blocks until the work has ended, as for pageable memory.
+    """
 
     work: Work
     stream: int = MAIN_STREAM
+    call_ns: int = 0
+    held_ns: int = 0
+    returns_when_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GraphLaunch:
+    """Submit a CUDA graph: one call, a chain of works ``gap_ns`` apart."""
+
+    works: tuple[Work, ...]
+    gap_ns: int
+    stream: int = MAIN_STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A CUDA call that puts no work on a GPU.
+
+    Attributes:
+        leaf: what idle time under it is charged to; None: it explains nothing.
+        waits: it returns only after the device has drained.
+        overhead: what the profiler reports under it, if anything.
+    """
+
+    name: str
+    dur_ns: int
+    leaf: str | None = None
+    waits: bool = False
+    overhead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OsCall:
+    """Block in the operating system: Nsight sees it, Kineto does not."""
+
+    name: str
+    dur_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """The profiler stops the thread to do work of its own."""
+
+    name: str
+    dur_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """Turn the profiler on or off."""
+
+    on: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +295,14 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Block the thread until a stream (None: the device) has drained."""
+    """Block the thread until a stream (None: the device) has drained.
+
+    Attributes:
+        leaf: what idle time under it is charged to; None: to the synchronization.
+    """
 
     stream: int | None
+    leaf: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,5 +320,21 @@ class Handoff:
     program: "Program"
 
 
-Action = Cpu | Push | Pop | Mark | Launch | Record | Await | Sync | EventSync | Handoff
+Action = (
+    Cpu
+    | Push
+    | Pop
+    | Mark
+    | Launch
+    | GraphLaunch
+    | Record
+    | Await
+    | Sync
+    | EventSync
+    | Api
+    | OsCall
+    | Overhead
+    | Capture
+    | Handoff
+)
 Program = Generator[Action, None, None]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tracelens.simulate.actions import Event
+from tracelens.simulate.contention import Contention
 from tracelens.simulate.engine import Loop, Machine
 from tracelens.simulate.timeline import Activity
 from tracelens.simulate.truth import Recorder
@@ -34,36 +35,49 @@ class Stream:
     occupied: bool = False
     last_end_ns: int | None = None
     passed: list[Event] = field(default_factory=list)
+    last: Activity | None = None
+
     submitted: int = 0
     finished: int = 0
 
+    def held_by(self) -> tuple[Event, ...]:
+        """The events that came later than the end of its own last work."""
+        since_ns = -1 if self.last_end_ns is None else self.last_end_ns
+        return tuple(event for event in self.passed if (event.time_ns or 0) > since_ns)
+
+
+_Channel = tuple[str, tuple[int, ...]]
+
 
 class Network:
-    """Lets the n-th collectives of a group on all of its ranks find each other."""
+    """Lets the n-th exchanges of the same ranks of a group find each other."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._arrived: dict[tuple[str, int], list[tuple[Gpu, Activity]]] = {}
-        self._count: dict[tuple[str, int], int] = {}
+        self._arrived: dict[tuple[_Channel, int], list[tuple[Gpu, Activity]]] = {}
+        self._count: dict[tuple[_Channel, int], int] = {}
 
     def arrive(self, gpu: "Gpu", activity: Activity) -> None:
         """A member starts: it waits, and the last one lets all of them transfer."""
         collective = activity.work.collective
         if collective is None:
             raise ValueError("only collectives meet")
-        member = (collective.group.name, gpu.rank)
+        channel = (collective.group.name, collective.members)
+        member = (channel, gpu.rank)
         instance = self._count.get(member, 0)
         self._count[member] = instance + 1
-        present = self._arrived.setdefault((collective.group.name, instance), [])
+        present = self._arrived.setdefault((channel, instance), [])
         present.append((gpu, activity))
         activity.waiting = True
-        if len(present) < len(collective.group.ranks):
+        if len(present) < len(collective.members):
             return
+        del self._arrived[channel, instance]
         done_ns = self._loop.now + max(other.work.dur_ns for _, other in present)
         for member_gpu, other in present:
             member_gpu.recorder.change(self._loop.now)
             other.waiting = False
             other.last_rank = gpu.rank
+            member_gpu.contention.transfers(1)
             self._loop.at(done_ns, partial(member_gpu.finish, other))
 
 
@@ -80,6 +94,8 @@ class Gpu:
         self._network = network
         self._streams: dict[int, Stream] = {}
         self._gated: dict[int, list[Callable[[], None]]] = {}
+        self._producers: dict[int, Activity] = {}
+        self.contention = Contention(loop, machine.contention_permille, self.finish)
         self._pending = 0
         self._space_waiters: deque[Callable[[], None]] = deque()
         self._drain_waiters: list[tuple[dict[int, int], Callable[[], None]]] = []
@@ -118,8 +134,11 @@ class Gpu:
     def finish(self, activity: Activity) -> None:
         """An activity ends."""
         self.recorder.end(activity, self._loop.now)
+        if activity.work.collective is not None:
+            self.contention.transfers(-1)
         stream = self._streams[activity.stream]
         activity.end_ns = stream.last_end_ns = self._loop.now
+        stream.last = activity
         stream.occupied = False
         stream.finished += 1
         self._advance(stream)
@@ -149,14 +168,23 @@ class Gpu:
             stream.queue.popleft()
 
     def _complete(self, event: Event, stream: Stream) -> None:
+        """The stream reached an event: behind its own last work, or what it had to wait for."""
         event.time_ns = self._loop.now
-        event.producer_stream = None if stream.last_end_ns is None else stream.id
+        producer = stream.last
+        for passed in stream.passed:
+            other = self._producers.get(passed.id)
+            if other is not None and (producer is None or other.end_ns > producer.end_ns):
+                producer = other
+        if producer is not None:
+            event.producer_stream = producer.stream
+            self._producers[event.id] = producer
         for callback in self._gated.pop(event.id, []):
             self._loop.at(self._loop.now, callback)
 
     def _start_ns(self, stream: Stream, activity: Activity) -> int:
-        gap_ns = self._machine.stream_gap_ns
-        earliest = activity.call.start_ns + self._machine.latency_ns
+        gap_ns = self._machine.stream_gap_ns if activity.gap_ns is None else activity.gap_ns
+        launched_ns = activity.call.start_ns + self._machine.latency_ns
+        earliest = max(launched_ns, activity.not_before_ns)
         if stream.last_end_ns is not None:
             earliest = max(earliest, stream.last_end_ns + gap_ns)
         times = [event.time_ns for event in stream.passed if event.time_ns is not None]
@@ -165,11 +193,13 @@ class Gpu:
     def _start(self, stream: Stream, activity: Activity) -> None:
         now = self._loop.now
         activity.start_ns = now
-        self.recorder.begin(activity, now, tuple(stream.passed))
+        producers = (self._producers.get(event.id) for event in stream.passed)
+        awaited = [producer for producer in producers if producer is not None]
+        self.recorder.begin(activity, now, stream.held_by(), awaited)
         stream.passed.clear()
         self._pending -= 1
         if activity.work.collective is None:
-            self._loop.at(now + activity.work.dur_ns, partial(self.finish, activity))
+            self.contention.begin(activity)
         else:
             self._network.arrive(self, activity)
         if self._space_waiters:

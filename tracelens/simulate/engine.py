@@ -18,6 +18,7 @@ class Machine:
         handoff_ns: to wake the autograd thread, and the main thread after it.
         dispatch_ns: host time of an operator beside its launches.
         queue_depth: launches that may wait on a GPU before a launch call blocks.
+        contention_permille: how long, in thousandths, compute takes while a transfer is active.
     """
 
     api_ns: int = 3_000
@@ -28,6 +29,7 @@ class Machine:
     handoff_ns: int = 2_000
     dispatch_ns: int = 4_000
     queue_depth: int = 1_024
+    contention_permille: int = 1_000
 
 
 class Loop:

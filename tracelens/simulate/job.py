@@ -1,16 +1,18 @@
 """What does a training script do in a step? Turns a model and a few choices into host programs."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 
 from tracelens.simulate import actions as act
 from tracelens.simulate import kernels
 from tracelens.simulate.actions import Work
+from tracelens.simulate.collectives import SPELLINGS
 from tracelens.simulate.engine import Machine
 from tracelens.simulate.model import BF16_BYTES, Node, OpCall, bytes_ns
 
-_COMMUNICATOR = 0x7A0C_E1E5_0000_0001
+_FIRST_COMMUNICATOR = 0x7A0C_E1E5_0000_0000
+Exchanging = Generator[act.Action, None, act.Event]
 _GAP_NS = 1_000
 _ENTER_NS = 200
 _LEAVE_NS = 100
@@ -83,6 +85,14 @@ class Job:
         """The data-parallel group: all ranks."""
         return act.Group("1", "mesh_dp", "dp", tuple(range(self.world_size)))
 
+    def groups(self, rank: int) -> tuple[act.Group, ...]:
+        """The process groups of a rank."""
+        return (self.group,) if 0 <= rank < self.world_size else ()
+
+    def script(self, rank: int) -> "Script":
+        """The host programs of one rank."""
+        return Script(self, rank)
+
 
 class Script:
     """The host programs of one rank."""
@@ -90,6 +100,7 @@ class Script:
     def __init__(self, job: Job, rank: int) -> None:
         self._job = job
         self._permille = dict(job.slow_ranks).get(rank, 1_000)
+        self._number = job.first_step
         self._sequence = 0
         self._next_event = 1
         self._reduced: list[act.Event] = []
@@ -98,12 +109,24 @@ class Script:
         """What the main thread runs."""
         job = self._job
         for step in range(job.first_step, job.first_step + job.steps):
+            self._number = step
+            yield from self._at("mark")
             yield act.Mark(step)
             yield act.Push(act.Annotation(f"ProfilerStep#{step}", nsys_name=f"step {step}"))
+            yield from self._at("start")
             yield from self._step()
             yield act.Pop()
             yield act.Mark(None)
         yield act.Sync(None)
+
+    def _at(self, place: str) -> act.Program:  # noqa: ARG002 - for jobs that plant something
+        """What else happens there; jobs with planted losses of the host fill it in.
+
+        Args:
+            place: ``mark`` (before the step begins), ``start`` of the step, or what has just been
+                done: ``forward`` and ``backward`` of a micro-batch, ``optimizer``.
+        """
+        yield from ()
 
     def _step(self) -> act.Program:
         job = self._job
@@ -121,9 +144,12 @@ class Script:
                 yield from self._forward(node)
             if job.paced and micro_batch == job.micro_batches - 1:
                 yield act.Record(forward_done, act.MAIN_STREAM)
+            yield from self._at("forward")
             last = micro_batch == job.micro_batches - 1
             yield act.Handoff("autograd", self._backward(first_sequence, exchange=last))
+            yield from self._at("backward")
         yield from self._optimizer()
+        yield from self._at("optimizer")
         if job.item:
             yield from self._item()
         if job.paced:
@@ -209,44 +235,62 @@ class Script:
 
     def _reduce(self, elems: int, exchange: Exchange) -> act.Program:
         """A bucket of gradients is complete: exchange it on the communication stream."""
-        group = self._job.group
-        collective = act.Collective(exchange.op, group, elems, "BFloat16", BF16_BYTES)
-        work = Work(
-            kernels.COLLECTIVE_KERNELS[exchange.op](),
-            exchange.transfer_ns or _ring_ns(collective, exchange.busbw_bytes_per_ns),
-            collective=collective,
-        )
-        ready, done = self._event(), self._event()
-        tensor = (act.Arg((elems,)),)
-        names = _COLLECTIVE_NAMES[exchange.op]
-        ops: tuple[act.Op | act.Annotation, ...] = (
+        collective = act.Collective(exchange.op, self._group("dp"), elems, "BFloat16", BF16_BYTES)
+        dur_ns = exchange.transfer_ns or _ring_ns(collective, exchange.busbw_bytes_per_ns)
+        wrappers = (
             act.Op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"),
             act.Op("torch::autograd::AccumulateGrad"),
-            act.Op(names[0], tensor),
-            act.Op("record_param_comms", tensor, collective=collective),
-            act.Annotation(names[1]),
         )
-        for op in ops:
-            yield act.Push(op)
-            yield act.Cpu(_ENTER_NS)
-        yield act.Record(ready, act.MAIN_STREAM)
-        yield act.Await(ready, act.COMM_STREAM)
-        payload = json.dumps(
-            {"NCCL communicator ID": _COMMUNICATOR, "Message size [bytes]": collective.bytes}
-        )
-        yield act.Push(act.Annotation(names[2], domain="NCCL", payload=payload))
-        yield act.Cpu(_ENTER_NS)
-        yield act.Launch(work, act.COMM_STREAM)
-        yield act.Cpu(_LEAVE_NS)
-        yield act.Pop()
-        yield act.Record(done, act.COMM_STREAM)
-        for _ in ops:
-            yield act.Cpu(_LEAVE_NS)
-            yield act.Pop()
+        done = yield from self._exchange(collective, dur_ns, act.COMM_STREAM, wrappers)
         if exchange.overlapped:
             self._reduced.append(done)
         else:
             yield act.Await(done, act.MAIN_STREAM)
+
+    def _group(self, dim: str) -> act.Group:
+        """The group of this rank along a dimension: data parallelism is all there is here."""
+        group = self._job.group
+        if dim != group.dim:
+            raise ValueError(f"the job has no dimension {dim}")
+        return group
+
+    def _exchange(
+        self,
+        collective: act.Collective,
+        dur_ns: int,
+        stream: int,
+        wrappers: tuple[act.Op, ...],
+    ) -> Exchanging:
+        """Launch an exchange behind what the main stream holds; returns the event of its end."""
+        spelling = SPELLINGS[collective.op]
+        work = act.Work(spelling.kernel, dur_ns, collective=collective)
+        ready, done = self._event(), self._event()
+        tensor = (act.Arg((collective.elems,)),)
+        ranges: tuple[act.Op | act.Annotation, ...] = (
+            *wrappers,
+            act.Op(spelling.operator, tensor),
+            act.Op("record_param_comms", tensor, collective=collective),
+            act.Annotation(spelling.annotation + collective.direction),
+        )
+        for opened in ranges:
+            yield act.Push(opened)
+            yield act.Cpu(_ENTER_NS)
+        yield act.Record(ready, act.MAIN_STREAM)
+        yield act.Await(ready, stream)
+        communicator = _FIRST_COMMUNICATOR + int(collective.group.name)
+        payload = json.dumps(
+            {"NCCL communicator ID": communicator, "Message size [bytes]": collective.bytes}
+        )
+        yield act.Push(act.Annotation(spelling.call, domain="NCCL", payload=payload))
+        yield act.Cpu(_ENTER_NS)
+        yield act.Launch(work, stream)
+        yield act.Cpu(_LEAVE_NS)
+        yield act.Pop()
+        yield act.Record(done, stream)
+        for _ in ranges:
+            yield act.Cpu(_LEAVE_NS)
+            yield act.Pop()
+        return done
 
     def _optimizer(self) -> act.Program:
         yield act.Push(act.Annotation("Optimizer.step#AdamW.step"))
@@ -279,14 +323,6 @@ class Script:
 
 
 _TINY_OPS = ("aten::eq", "aten::add", "aten::add_", "aten::fill_")
-_COLLECTIVE_NAMES = {
-    "allreduce": ("c10d::allreduce_", "nccl:all_reduce", "ncclAllReduce"),
-    "_reduce_scatter_base": (
-        "c10d::_reduce_scatter_base_",
-        "nccl:_reduce_scatter_base",
-        "ncclReduceScatter",
-    ),
-}
 
 
 def _ring_ns(collective: act.Collective, busbw_bytes_per_ns: int) -> int:

@@ -3,8 +3,6 @@
 Each name stands twice: as CUPTI demangles it for Kineto, and as Nsight Systems exports it.
 """
 
-from collections.abc import Callable
-
 from tracelens.simulate.actions import Copy, Kernel
 
 _ARRAYS = "std::array<char*, {n}ul> >(int, {f}, std::array<char*, {n}ul>)"
@@ -341,6 +339,16 @@ def reduce_scatter() -> Kernel:
     return _nccl("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL")
 
 
+def all_gather() -> Kernel:
+    """Shards of a group, gathered on every rank."""
+    return _nccl("ncclDevKernel_AllGather_RING_LL")
+
+
+def send_receive() -> Kernel:
+    """Point to point, and every all-to-all."""
+    return _nccl("ncclDevKernel_SendRecv")
+
+
 def host_to_device(size_bytes: int) -> Copy:
     """A batch from pinned memory."""
     return Copy("mem.h2d", "Memcpy HtoD (Pinned -> Device)", 1, 1, 2, size_bytes)
@@ -349,9 +357,3 @@ def host_to_device(size_bytes: int) -> Copy:
 def device_to_host(size_bytes: int) -> Copy:
     """A value to pageable memory."""
     return Copy("mem.d2h", "Memcpy DtoH (Device -> Pageable)", 2, 2, 0, size_bytes)
-
-
-COLLECTIVE_KERNELS: dict[str, Callable[[], Kernel]] = {
-    "allreduce": all_reduce,
-    "_reduce_scatter_base": reduce_scatter,
-}

@@ -75,17 +75,45 @@ class OpCall:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerExchange:
+    """What ranks exchange in the middle of a layer.
+
+    Attributes:
+        dim: parallel dimension.
+        forward_op: collective of the forward pass, or ``ring``: send to the next, receive from the
+            previous rank.
+        backward_op: the same for backward.
+        halved: in two halves: the next node waits for the first, the one after for the second.
+        beside: the next node does not wait; the one after does.
+    """
+
+    dim: str
+    forward_op: str
+    backward_op: str
+    elems: int
+    dur_ns: int
+    halved: bool = False
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A forward operator with its node of the autograd graph.
 
     Attributes:
         bucket_elems: gradients that are complete after this node and reduced together; 0: none.
+        weight: the part of backward that only the optimizer needs; may be put off.
+        exchange: what ranks exchange within this node.
+        first: it begins a layer.
     """
 
     forward: OpCall | None
     backward_name: str
     backward: tuple[OpCall, ...]
     bucket_elems: int = 0
+    weight: tuple[OpCall, ...] = ()
+    exchange: LayerExchange | None = None
+    first: bool = False
 
 
 def flop_ns(flop: int, permille: int) -> int:

@@ -1,4 +1,4 @@
-"""How would Nsight Systems export this run to SQLite? One file for the node.
+"""How would Nsight Systems export this run to SQLite? One file for the node, or one a rank.
 
 Operators appear as PyTorch's ``emit_nvtx(record_shapes=True)`` names them; steps, the loader and
 the optimizer as plain ranges; NCCL calls in NCCL's own NVTX domain.
@@ -13,8 +13,9 @@ from pathlib import Path
 
 from tracelens.simulate.actions import Arg, Copy, Kernel, Op
 from tracelens.simulate.clock import BASE_NS, NS_PER_S, NSYS_LEAD_NS, origin_ns
+from tracelens.simulate.dialect import CURRENT, Dialect
 from tracelens.simulate.run import Run
-from tracelens.simulate.timeline import Activity, Range, Timeline
+from tracelens.simulate.timeline import Activity, Call, Range, Timeline
 
 _VIRTUAL_MACHINE = 1 << 48
 _NO_EVENT = 0xFFFFFFFF
@@ -31,11 +32,17 @@ _API_VERSION = {
     "cudaStreamWaitEvent": "_v3020",
     "cudaStreamSynchronize": "_v3020",
     "cudaDeviceSynchronize": "_v3020",
+    "cudaMalloc": "_v3020",
+    "cudaFree": "_v3020",
+    "cudaGraphLaunch": "_v10000",
 }
+_OVERHEAD_TYPES = {"Buffer Flush": 3, "Lazy Function Loading": 7}
+_OVERHEAD_NAMES = {"Buffer Flush": "CUPTI Buffer flush"}
+_OS_CLASS = 27
+_LAZY = ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD", "OSRT_API")
+"""Tables that an export has only where there is something to tell."""
 _EXPORT = {
     "EXPORT_PRODUCT_NAME": "NVIDIA Nsight Systems",
-    "EXPORT_PRODUCT_VERSION": "2025.5.2.266",
-    "EXPORT_PRODUCT_DATE": "2025.5",
     "EXPORT_SCHEMA_VERSION": "3.24.0",
     "EXPORT_SCHEMA_VERSION_MAJOR": "3",
     "EXPORT_SCHEMA_VERSION_MINOR": "24",
@@ -60,34 +67,62 @@ _GPU = (
 )
 
 
-def write_database(run: Run, path: Path) -> None:
-    """Write the export to ``path``, replacing what is there."""
+_BUILDS = {"2022.4": ".2.1", "2023.4": ".4.54", "2025.5": ".2.266", "2026.2": ".1.210"}
+
+
+def write_database(
+    run: Run, timelines: list[Timeline], path: Path, dialect: Dialect = CURRENT
+) -> None:
+    """Write the export of some ranks to ``path``, replacing what is there."""
     path.unlink(missing_ok=True)
-    schema = files("tracelens.simulate").joinpath("nsight_schema.sql").read_text("utf-8")
     connection = sqlite3.connect(path)
     try:
-        connection.executescript(schema)
-        _Export(run, connection).write()
+        connection.executescript(_script("schema"))
+        _Export(run, timelines, connection, dialect).write()
+        if dialect.nsys != CURRENT.nsys:
+            connection.executescript(_script(dialect.nsys.replace(".", "_")))
+        for table in _LAZY:
+            _drop_if_empty(connection, table)
         connection.commit()
         connection.execute("VACUUM")
     finally:
         connection.close()
 
 
+def _script(name: str) -> str:
+    return files("tracelens.simulate").joinpath(f"nsight_{name}.sql").read_text("utf-8")
+
+
+def _drop_if_empty(connection: sqlite3.Connection, table: str) -> None:
+    there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    if there and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():
+        connection.execute(f"DROP TABLE {table}")
+
+
 class _Export:
-    def __init__(self, run: Run, connection: sqlite3.Connection) -> None:
+    def __init__(
+        self,
+        run: Run,
+        timelines: list[Timeline],
+        connection: sqlite3.Connection,
+        dialect: Dialect,
+    ) -> None:
         self._run = run
+        self._timelines = timelines
         self._connection = connection
-        self._shift_ns = NSYS_LEAD_NS
+        self._dialect = dialect
+        self._clock = timelines[0].recording.clock(timelines[0].rank)
         self._strings: dict[str, int] = {"[Unknown]": 0}
 
     def write(self) -> None:
         """Fill every table."""
-        for timeline in self._run.timelines:
+        for timeline in self._timelines:
             self._activities(timeline)
-            self._calls(timeline)
-            self._waits(timeline)
+            calls = timeline.recorded_calls()
+            self._calls(timeline, calls)
+            self._waits(timeline, {id(call) for call in calls})
             self._ranges(timeline)
+            self._overheads(timeline)
             self._process(timeline)
         self._session()
         rows = [(number, text) for text, number in self._strings.items()]
@@ -103,14 +138,14 @@ class _Export:
         return self._strings.setdefault(text, len(self._strings))
 
     def _time(self, time_ns: int) -> int:
-        return time_ns + self._shift_ns
+        return NSYS_LEAD_NS + self._clock.read(time_ns)
 
     def _activities(self, timeline: Timeline) -> None:
         kernels, copies = [], []
-        for activity in timeline.activities:
+        for activity in timeline.recorded_activities():
             shape = activity.work.shape
             if isinstance(shape, Kernel):
-                kernels.append(self._where(timeline, activity) + self._kernel(shape, activity.id))
+                kernels.append(self._where(timeline, activity) + self._kernel(shape, activity))
             else:
                 copies.append(self._where(timeline, activity) + _copy(shape))
         self._insert("CUPTI_ACTIVITY_KIND_KERNEL", kernels)
@@ -128,10 +163,12 @@ class _Export:
             _global_pid(timeline),
         )
 
-    def _kernel(self, kernel: Kernel, grid_id: int) -> tuple[object, ...]:
+    def _kernel(self, kernel: Kernel, activity: Activity) -> tuple[object, ...]:
         name = self._string(kernel.nsys_name)
         short = self._string(_short_name(kernel.nsys_name))
-        shared = (0, kernel.shared_bytes, 0, 0, grid_id + 1, kernel.shared_bytes, None, 0, None)
+        node, graph = (activity.node + 1, 1) if activity.node >= 0 else (None, None)
+        grid_id = activity.id + 1
+        shared = (0, kernel.shared_bytes, 0, 0, grid_id, kernel.shared_bytes, node, 0, graph)
         cluster = (0, 0, 0, 0, 1, 0)
         return (
             *(name, short, name, 1, 1, kernel.registers),
@@ -141,25 +178,25 @@ class _Export:
             *cluster,
         )
 
-    def _calls(self, timeline: Timeline) -> None:
+    def _calls(self, timeline: Timeline, calls: list[Call]) -> None:
         self._insert(
             "CUPTI_ACTIVITY_KIND_RUNTIME",
             [
                 (
                     self._time(call.start_ns),
                     self._time(call.end_ns),
-                    0 if call.name in _API_VERSION else 1,
+                    0 if call.name.startswith("cuda") else 1,
                     _global_tid(timeline, call.thread),
                     call.correlation,
                     self._string(call.name + _API_VERSION.get(call.name, "")),
                     0,
                     None,
                 )
-                for call in timeline.calls
+                for call in calls
             ],
         )
 
-    def _waits(self, timeline: Timeline) -> None:
+    def _waits(self, timeline: Timeline, calls: set[int]) -> None:
         device, global_pid = timeline.rank, _global_pid(timeline)
         rows: list[tuple[object, ...]] = [
             (
@@ -168,8 +205,11 @@ class _Export:
                 *(wait.event.id, wait.event.id),
             )
             for wait in timeline.stream_waits
+            if id(wait.call) in calls
         ]
         for sync in timeline.host_syncs:
+            if id(sync.call) not in calls:
+                continue
             kind, stream, event = 4, _NO_STREAM, _NO_EVENT
             if sync.stream is not None:
                 kind, stream = 3, sync.stream
@@ -191,17 +231,41 @@ class _Export:
                     *(record.event_id, record.event_id),
                 )
                 for record in timeline.event_records
+                if id(record.call) in calls
             ],
         )
 
     def _ranges(self, timeline: Timeline) -> None:
-        rows = [self._range(timeline, opened) for opened in timeline.ranges]
+        rows = [self._range(timeline, opened) for opened in timeline.recorded_ranges()]
         if any(row[10] == _NCCL_DOMAIN for row in rows):
             tid = _global_tid(timeline, "main")
             created = (self._time(0), None, _DOMAIN_CREATE, None, None, None, None, tid, None)
             name = self._string("NCCL")
             rows.insert(0, (*created, name, _NCCL_DOMAIN, *(None,) * 9))
         self._insert("NVTX_EVENTS", rows)
+
+    def _overheads(self, timeline: Timeline) -> None:
+        profiler, driver = [], []
+        for row in filter(timeline.captured, timeline.overheads):
+            name = self._string(_OVERHEAD_NAMES.get(row.name, row.name))
+            times = (self._time(row.start_ns), self._time(row.end_ns))
+            tid, kind = _global_tid(timeline, row.thread), _OVERHEAD_TYPES[row.name]
+            if row.name == "Buffer Flush":
+                profiler.append((*times, tid, name, kind))
+            else:
+                driver.append((*times, 1, tid, None, name, kind))
+        self._insert("PROFILER_OVERHEAD", profiler)
+        self._insert("CUPTI_ACTIVITY_KIND_OVERHEAD", driver)
+        self._insert(
+            "OSRT_API",
+            [
+                (
+                    *(self._time(row.start_ns), self._time(row.end_ns), _OS_CLASS),
+                    *(_global_tid(timeline, row.thread), self._string(row.name), 0, None, 0),
+                )
+                for row in filter(timeline.captured, timeline.os_calls)
+            ],
+        )
 
     def _range(self, timeline: Timeline, opened: Range) -> tuple[object, ...]:
         what = opened.what
@@ -246,15 +310,21 @@ class _Export:
 
     def _session(self) -> None:
         started_ns = BASE_NS + origin_ns(self._run.seed) - NSYS_LEAD_NS
+        version = self._dialect.nsys
         stamp = datetime.fromtimestamp(started_ns // NS_PER_S, UTC).strftime("%Y-%m-%dT%H:%M:%S")
         self._insert("TARGET_INFO_SESSION_START_TIME", [(started_ns, stamp, stamp)])
-        last_ns = max(call.end_ns for line in self._run.timelines for call in line.calls)
+        last_ns = max(call.end_ns for line in self._timelines for call in line.calls)
         duration_ns = self._time(last_ns) + NS_PER_S
         boot_ns = 86_400 * NS_PER_S
         self._insert(
             "ANALYSIS_DETAILS", [(_VIRTUAL_MACHINE, duration_ns, boot_ns, boot_ns + duration_ns)]
         )
-        self._insert("META_DATA_EXPORT", list(_EXPORT.items()))
+        product, *settings = _EXPORT.items()
+        build = [
+            ("EXPORT_PRODUCT_VERSION", version + _BUILDS[version]),
+            ("EXPORT_PRODUCT_DATE", version),
+        ]
+        self._insert("META_DATA_EXPORT", [product, *build, *settings])
         self._insert("META_DATA_CAPTURE", list(_CAPTURE.items()))
 
 

@@ -4,7 +4,7 @@ Forward: one matmul, one attention, one pointwise kernel a layer; backward twice
 times and twice as long.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracelens.simulate import kernels
 from tracelens.simulate.actions import Arg, Op, Work, scalar
@@ -17,27 +17,37 @@ _ATTENTION = AttentionSize(batch=2, heads=16, seq=2048, dim=128)
 
 @dataclass(frozen=True, slots=True)
 class LayerTimes:
-    """Durations in ns of the forward kernels of a layer, and the bytes that it reduces."""
+    """Durations in ns of the forward kernels of a layer, and the gradients that it reduces.
+
+    Attributes:
+        split_weights: backward of the matmul is two kernels, one of them for the weights.
+        rows: tokens that the matmul takes.
+    """
 
     matmul_ns: int = 400_000
     attention_ns: int = 100_000
     pointwise_ns: int = 30_000
     layers: int = 4
     bucket_elems: int = 0
+    split_weights: bool = False
+    rows: int = _ROWS
 
     def nodes(self) -> list[Node]:
         """All nodes in forward order."""
-        return [
-            node
-            for _ in range(self.layers)
-            for node in (self._matmul(), self._attention(), self._pointwise())
-        ]
+        return [node for _ in range(self.layers) for node in self.layer()]
 
-    def _matmul(self) -> Node:
-        data, weight = Arg((_ROWS, _COLUMNS)), Arg((_COLUMNS, _COLUMNS))
-        both = Arg((_ROWS, 2 * _COLUMNS))
-        forward = matmul_flop(_ROWS, _COLUMNS, _COLUMNS)
-        backward = matmul_flop(_ROWS, 2 * _COLUMNS, _COLUMNS)
+    def layer(self) -> list[Node]:
+        """The nodes of one layer, in forward order."""
+        return [replace(self.matmul(), first=True), self.attention(), self.pointwise()]
+
+    def matmul(self) -> Node:
+        """A projection; its gradients complete the bucket of the layer."""
+        data, weight = Arg((self.rows, _COLUMNS)), Arg((_COLUMNS, _COLUMNS))
+        if self.split_weights:
+            return self._split_matmul(data, weight)
+        both = Arg((self.rows, 2 * _COLUMNS))
+        forward = matmul_flop(self.rows, _COLUMNS, _COLUMNS)
+        backward = matmul_flop(self.rows, 2 * _COLUMNS, _COLUMNS)
         return Node(
             OpCall(
                 (Op("aten::mm", (data, weight)),),
@@ -53,10 +63,28 @@ class LayerTimes:
             self.bucket_elems,
         )
 
-    def _attention(self) -> Node:
+    def _split_matmul(self, data: Arg, weight: Arg) -> Node:
+        flop = matmul_flop(self.rows, _COLUMNS, _COLUMNS)
+        across = Arg((_COLUMNS, self.rows), transposed=True)
+
+        def call(layout: str, left: Arg, right: Arg) -> OpCall:
+            work = Work(kernels.gemm(layout), self.matmul_ns, flop)
+            return OpCall((Op("aten::mm", (left, right)),), (work,))
+
+        return Node(
+            call("TN", data, weight),
+            "MmBackward0",
+            (call("NN", data, weight),),
+            self.bucket_elems,
+            weight=(call("NT", across, data),),
+        )
+
+    def attention(self) -> Node:
+        """Causal attention over the whole sequence."""
         return _ATTENTION.node(self.attention_ns, self.attention_ns * 5 // 2)
 
-    def _pointwise(self) -> Node:
+    def pointwise(self) -> Node:
+        """The activation."""
         elems = _ROWS * _COLUMNS
         data = Arg((_ROWS, _COLUMNS))
         return Node(

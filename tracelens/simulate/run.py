@@ -1,16 +1,26 @@
 """How does a simulated job run, and what is the truth about it?"""
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
 
 from tracelens.errors import UsageError
 from tracelens.simulate.device import Gpu, Network
 from tracelens.simulate.engine import Loop
 from tracelens.simulate.host import RankHost
-from tracelens.simulate.job import Job, Script
-from tracelens.simulate.scenarios import SCENARIOS, Loss, Scenario
+from tracelens.simulate.job import Job
+from tracelens.simulate.parallel import jittered
+from tracelens.simulate.recording import COMPLETE, Recording
+from tracelens.simulate.scenario import Loss, Scenario
+from tracelens.simulate.scenarios import SCENARIOS
 from tracelens.simulate.timeline import Activity, Timeline
-from tracelens.simulate.truth import Interval, Recorder, leaf_sums, merge
+from tracelens.simulate.truth import (
+    Interval,
+    Recorder,
+    leaf_sums,
+    merge,
+    seen_intervals,
+    without_metadata,
+)
+from tracelens.simulate.windows import analyzed_steps
 
 _FIRST_PID = 4_200
 _PID_STRIDE = 131
@@ -19,11 +29,20 @@ _AUTOGRAD_TID_OFFSET = 88
 
 @dataclass(slots=True)
 class RankTruth:
-    """The account of one rank: intervals that tile the analyzed steps."""
+    """The account of one rank: intervals that tile the analyzed steps.
+
+    Attributes:
+        steps: step, start, end; no number where steps are not marked.
+        intervals: what really was.
+        seen: what a family of traces must say, where it cannot know what really was.
+        excluded: steps that are not analyzed, and why.
+    """
 
     rank: int
-    steps: list[tuple[int, int, int]]
+    steps: list[tuple[int | None, int, int]]
     intervals: list[Interval]
+    seen: dict[str, list[Interval]] = field(default_factory=dict)
+    excluded: dict[int, str] = field(default_factory=dict)
 
     @property
     def window(self) -> tuple[int, int]:
@@ -53,18 +72,21 @@ class Run:
         return leaf_sums([item for truth in self.truths for item in truth.intervals])
 
 
-def simulate(scenario: str, seed: int = 0) -> Run:
+def simulate(scenario: str, seed: int = 0, jitter: float = 0.0) -> Run:
     """Simulate a scenario.
 
     Args:
         scenario: a key of ``SCENARIOS``.
-        seed: shifts process ids, correlation ids and the clock; never a duration.
+        seed: shifts process ids, correlation ids and the clock; a duration only where jitter is.
+        jitter: standard deviation of the logarithm of every duration on a GPU; of parallel jobs.
     """
     if scenario not in SCENARIOS:
         known = ", ".join(SCENARIOS)
         raise UsageError(f"unknown scenario {scenario!r}", hint=f"one of: {known}")
     details = SCENARIOS[scenario]
-    timelines, truths = _execute(details.job, seed)
+    if jitter:
+        details = jittered(details, jitter, seed)
+    timelines, truths = _execute(details.job, seed, details.recording)
     without = {loss.id: _duration_without(details.job, loss) for loss in details.losses}
     return Run(scenario, seed, details.job, timelines, truths, details, without)
 
@@ -74,7 +96,9 @@ def _duration_without(job: Job, loss: Loss) -> int:
     return sum(truth.window[1] - truth.window[0] for truth in truths)
 
 
-def _execute(job: Job, seed: int) -> tuple[list[Timeline], list[RankTruth]]:
+def _execute(
+    job: Job, seed: int, recording: Recording = COMPLETE
+) -> tuple[list[Timeline], list[RankTruth]]:
     loop = Loop()
     network = Network(loop)
     recorders: list[Recorder] = []
@@ -82,36 +106,50 @@ def _execute(job: Job, seed: int) -> tuple[list[Timeline], list[RankTruth]]:
     for rank in range(job.world_size):
         pid = _FIRST_PID + rank * _PID_STRIDE + seed % 1_000
         threads = {"main": pid, "autograd": pid + _AUTOGRAD_TID_OFFSET}
-        timeline = Timeline(rank, pid, threads, next_correlation=1_000 + 17 * (seed % 1_000))
+        first = 1_000 + 17 * (seed % 1_000)
+        timeline = Timeline(rank, pid, threads, recording, next_correlation=first)
         recorder = Recorder()
         gpu = Gpu(rank, loop, job.machine, network, recorder)
         host = RankHost(loop, job.machine, gpu, timeline)
         recorder.threads.update(host.threads)
-        host.threads["main"].start(Script(job, rank).main())
+        host.threads["main"].start(job.script(rank).main())
         recorders.append(recorder)
         timelines.append(timeline)
     loop.run()
-    truths = [_account(rank, recorder, loop.now) for rank, recorder in enumerate(recorders)]
+    truths = [
+        _account(timeline, recorder, loop.now)
+        for timeline, recorder in zip(timelines, recorders, strict=True)
+    ]
     return timelines, truths
 
 
-def _account(rank: int, recorder: Recorder, end_ns: int) -> RankTruth:
-    """The last step is open: only the start of a next one would close it."""
+def _account(timeline: Timeline, recorder: Recorder, end_ns: int) -> RankTruth:
     recorder.change(end_ns + 1)
-    starts = sorted(recorder.step_starts.items())
-    steps = [(step, start_ns, next_ns) for (step, start_ns), (_, next_ns) in pairwise(starts)]
-    first_ns, last_ns = steps[0][1], steps[-1][2]
-    inside = [
-        interval
-        for interval in recorder.close()
-        if interval.start_ns >= first_ns and interval.end_ns <= last_ns
-    ]
-    return RankTruth(rank, steps, merge(inside))
+    intervals = recorder.close()
+    steps, excluded = analyzed_steps(timeline, recorder, intervals)
+    span = (steps[0][1], steps[-1][2])
+    named = {
+        family: _inside(seen_intervals(intervals, gaps), span)
+        for family, gaps in recorder.seen.items()
+    }
+    really = leaf_sums(_inside(intervals, span))
+    seen = {family: items for family, items in named.items() if leaf_sums(items) != really}
+    anonymous = without_metadata(seen.get("nsys", _inside(intervals, span)))
+    if leaf_sums(anonymous) != leaf_sums(seen.get("nsys", _inside(intervals, span))):
+        seen["nsys"] = merge(anonymous)
+    return RankTruth(timeline.rank, steps, _inside(intervals, span), seen, excluded)
 
 
-def flop_of_step(activities: list[Activity], step: int) -> dict[str, int]:
-    """FLOPs of the kernels that a step launched on one rank."""
-    flops = [activity.work.flop for activity in activities if activity.step == step]
+def _inside(intervals: list[Interval], span: tuple[int, int]) -> list[Interval]:
+    first_ns, last_ns = span
+    return merge(
+        [item for item in intervals if item.start_ns >= first_ns and item.end_ns <= last_ns]
+    )
+
+
+def flop_of_step(activities: list[Activity], step: int | None) -> dict[str, int]:
+    """FLOPs of the kernels that a step (None: any) launched on one rank."""
+    flops = [activity.work.flop for activity in activities if step in {None, activity.step}]
     return {
         "executed_flop": sum(flop.executed for flop in flops),
         "model_flop_causal": sum(flop.causal for flop in flops),

@@ -1,39 +1,15 @@
 """Which jobs can be simulated, what was planted in each, and how would it run without that?"""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tracelens.simulate.engine import Machine
 from tracelens.simulate.gpt import Gpt
 from tracelens.simulate.job import Exchange, Job
 from tracelens.simulate.model import AT_PEAK, Efficiency, Shape
 from tracelens.simulate.planned import LayerTimes
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A loss that was planted.
-
-    Attributes:
-        leaves: where its time must be charged.
-        words: what was done to the job.
-        without: the same job with the loss removed.
-    """
-
-    id: str
-    leaves: tuple[str, ...]
-    words: str
-    without: Callable[[Job], Job]
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """A job, what was planted in it, and the model as the ``model`` option takes it."""
-
-    title: str
-    job: Job
-    losses: tuple[Loss, ...] = ()
-    shape: Shape | None = None
+from tracelens.simulate.scenario import Loss, Scenario
+from tracelens.simulate.scenarios_host import HOST
+from tracelens.simulate.scenarios_parallel import PARALLEL
 
 
 def _gpt(shape: Shape, efficiency: Efficiency, **choices: object) -> Job:
@@ -221,4 +197,4 @@ _NUMBERED = {
     ),
 }
 
-SCENARIOS: dict[str, Scenario] = _SAMPLES | _NUMBERED
+SCENARIOS: dict[str, Scenario] = _SAMPLES | _NUMBERED | PARALLEL | HOST

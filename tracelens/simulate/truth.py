@@ -5,25 +5,17 @@ and end, knows what every host thread is doing, and names each interval by the d
 accounting model (precedence flop > compute > comm > copy; causes of idle time).
 """
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from tracelens.simulate.actions import MAIN_STREAM, Event
+from tracelens.simulate.gaps import TRUTH, Cause, Gap, Thread, explain
+from tracelens.simulate.recording import FAMILIES
 from tracelens.simulate.timeline import Activity
 
-SILENT_LIMIT_NS = 200_000
-
-
-class Thread(Protocol):
-    """What the recorder asks of a host thread."""
-
-    def blocked_at(self, time_ns: int) -> bool:
-        """Whether it was in a blocking call."""
-
-    def pieces(self, start_ns: int, end_ns: int) -> Iterator[tuple[int, int, str]]:
-        """What it did between two instants."""
+_REPEATS = "repeats "
 
 
 @dataclass(slots=True)
@@ -45,19 +37,30 @@ class _Gap:
     enders: list[tuple[Activity, tuple[Event, ...]]]
 
 
+@dataclass(slots=True)
+class _Run:
+    """A stretch of exposed communication, and the work that the kernel after it waited for."""
+
+    end_ns: int | None
+    intervals: list[Interval]
+    awaited: tuple[Activity, ...]
+
+
 class Recorder:
     """The account of one GPU."""
 
     def __init__(self) -> None:
         self.intervals: list[Interval] = []
         self.step_starts: dict[int, int] = {}
+        self.seen: dict[str, dict[int, list[Cause]]] = {}
+        self.unrecorded_ns: list[int] = []
         self.threads: dict[str, Thread] = {}
         self._running: dict[Activity, None] = {}
         self._since_ns = 0
         self._idle_since_ns: int | None = None
         self._gap: _Gap | None = None
         self._exposed: list[Interval] = []
-        self._exposed_runs: list[tuple[int | None, list[Interval]]] = []
+        self._exposed_runs: list[_Run] = []
 
     def change(self, now: int) -> None:
         """Close what was going on until ``now``; called before anything changes."""
@@ -68,8 +71,14 @@ class Recorder:
             self._name_busy(self._since_ns, now)
         self._since_ns = now
 
-    def begin(self, activity: Activity, now: int, passed: tuple[Event, ...]) -> None:
-        """An activity starts, after the events that its stream had to wait for."""
+    def begin(
+        self,
+        activity: Activity,
+        now: int,
+        passed: tuple[Event, ...],
+        awaited: Iterable[Activity] = (),
+    ) -> None:
+        """An activity starts, after the events (``awaited``: the work) its stream waited for."""
         self.change(now)
         if self._gap is not None:
             self._gap.enders.append((activity, passed))
@@ -77,10 +86,13 @@ class Recorder:
             self._gap = _Gap(self._idle_since_ns or 0, now, [(activity, passed)])
         if _is_compute(activity):
             if self._exposed:
-                self._exposed_runs.append((now, self._exposed))
+                self._exposed_runs.append(_Run(now, self._exposed, tuple(awaited)))
                 self._exposed = []
-            if activity.stream == MAIN_STREAM and activity.step is not None:
-                self.step_starts.setdefault(activity.step, now)
+            step = activity.step if activity.call.recorded else None
+            if activity.stream == MAIN_STREAM and step is not None:
+                self.step_starts.setdefault(step, now)
+        if not activity.call.recorded:
+            self.unrecorded_ns.append(now)
         self._running[activity] = None
 
     def end(self, activity: Activity, now: int) -> None:
@@ -92,9 +104,9 @@ class Recorder:
 
     def close(self) -> list[Interval]:
         """End of the simulation: settle which collective each exposed stretch was spent on."""
-        self._exposed_runs.append((None, self._exposed))
-        for end_ns, run in self._exposed_runs:
-            _settle_exposed(end_ns, run)
+        self._exposed_runs.append(_Run(None, self._exposed, ()))
+        for run in self._exposed_runs:
+            _settle_exposed(run)
         return self.intervals
 
     def _add(self, start_ns: int, end_ns: int, leaf: str, cause: str) -> Interval:
@@ -111,7 +123,7 @@ class Recorder:
         if flop:
             self._share(flop, start_ns, end_ns)
         elif compute:
-            self._add(start_ns, end_ns, _leaf(compute[0]), "busy")
+            self._add(start_ns, end_ns, _leaf(compute[0]), _busy(compute[0]))
         elif comm:
             interval = self._add(start_ns, end_ns, "comm", "exposed")
             interval.active = {activity: activity.waiting for activity in comm}
@@ -125,67 +137,47 @@ class Recorder:
         at_ns = start_ns
         for index, activity in enumerate(activities):
             until_ns = at_ns + part_ns + (rest_ns if index == 0 else 0)
-            self._add(at_ns, until_ns, _leaf(activity), "busy")
+            self._add(at_ns, until_ns, _leaf(activity), _busy(activity))
             at_ns = until_ns
 
     def _explain(self, gap: _Gap) -> None:
-        activity, passed = min(gap.enders, key=lambda ender: (ender[0].call.start_ns, ender[0].id))
-        call = activity.call
-        if call.end_ns <= gap.start_ns:
-            waited = any(
-                event.time_ns is not None
-                and event.time_ns >= gap.start_ns
-                and event.producer_stream not in {None, activity.stream}
-                for event in passed
-            )
-            leaf, cause = ("gap.dependency", "event") if waited else ("gap.kernel", "queued")
-            self._add(gap.start_ns, gap.end_ns, leaf, cause)
-            return
-        launch_ns = min(max(call.start_ns, gap.start_ns), gap.end_ns)
-        thread = self.threads[call.thread]
-        drained = thread.blocked_at(gap.start_ns)
-        for start_ns, end_ns, state in _merged(thread.pieces(gap.start_ns, launch_ns)):
-            self._add(start_ns, end_ns, *_host_cause(state, end_ns - start_ns, drained))
-        self._add(launch_ns, gap.end_ns, "gap.launch_latency", "starved")
+        activity, passed = min(gap.enders, key=_launch_order)
+        whole = Gap(gap.start_ns, gap.end_ns, activity, passed)
+        thread = self.threads[activity.call.thread]
+        causes = explain(whole, thread, TRUTH)
+        self.intervals += [Interval(*cause) for cause in causes]
+        for family in FAMILIES:
+            seen = explain(whole, thread, family)
+            if [part[:3] for part in seen] != [part[:3] for part in causes]:
+                self.seen.setdefault(family, {})[gap.start_ns] = seen
+
+
+def _launch_order(ender: tuple[Activity, tuple[Event, ...]]) -> tuple[bool, int, int]:
+    activity = ender[0]
+    return (not activity.call.recorded, activity.call.start_ns, activity.id)
 
 
 def _leaf(activity: Activity) -> str:
-    return activity.work.shape.leaf
+    return activity.work.leaf
+
+
+def _busy(activity: Activity) -> str:
+    return f"{_REPEATS}{activity.work.shape.leaf}" if activity.work.recomputed else "busy"
 
 
 def _is_compute(activity: Activity) -> bool:
     return _leaf(activity).startswith(("flop.", "compute."))
 
 
-def _host_cause(state: str, dur_ns: int, drained: bool) -> tuple[str, str]:
-    if state.startswith("host."):
-        return state, "enabled_by=sync" if drained else "starved"
-    if state == "silent" and dur_ns > SILENT_LIMIT_NS:
-        return "host.unlabelled", "enabled_by=sync" if drained else "starved"
-    return ("host.sync", "drained") if drained else ("host.dispatch", "starved")
-
-
-def _merged(pieces: Iterator[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
-    held: tuple[int, int, str] | None = None
-    for start_ns, end_ns, state in pieces:
-        if held is not None and held[2] == state and held[1] == start_ns:
-            held = (held[0], end_ns, state)
-            continue
-        if held is not None:
-            yield held
-        held = (start_ns, end_ns, state)
-    if held is not None:
-        yield held
-
-
-def _settle_exposed(run_end_ns: int | None, run: list[Interval]) -> None:
-    """The blocker is the instance that ends last before compute resumes, where it is active."""
-    involved = {activity for interval in run for activity in interval.active}
+def _settle_exposed(run: _Run) -> None:
+    """The blocker is what the resuming kernel waited for, else what ended last before it."""
+    involved = {activity for interval in run.intervals for activity in interval.active}
     ended = [
-        activity for activity in involved if run_end_ns is None or activity.end_ns <= run_end_ns
+        activity for activity in involved if run.end_ns is None or activity.end_ns <= run.end_ns
     ]
-    blocker = max(ended, key=_ending, default=None)
-    for interval in run:
+    awaited = [activity for activity in ended if activity in run.awaited]
+    blocker = max(awaited or ended, key=_ending, default=None)
+    for interval in run.intervals:
         owner = max(interval.active, key=_ending)
         if blocker is not None and blocker in interval.active:
             owner = blocker
@@ -199,6 +191,36 @@ def _settle_exposed(run_end_ns: int | None, run: list[Interval]) -> None:
 
 def _ending(activity: Activity) -> tuple[int, int]:
     return (activity.end_ns, activity.start_ns)
+
+
+def seen_intervals(intervals: list[Interval], gaps: dict[int, list[Cause]]) -> list[Interval]:
+    """The account as one family of traces must give it: some gaps are named otherwise."""
+    starts = sorted(gaps)
+    kept = []
+    for interval in intervals:
+        place = bisect_right(starts, interval.start_ns) - 1
+        if place < 0 or interval.start_ns >= gaps[starts[place]][-1].end_ns:
+            kept.append(interval)
+    named = [Interval(*cause) for causes in gaps.values() for cause in causes]
+    return sorted(kept + named, key=lambda interval: interval.start_ns)
+
+
+def without_metadata(intervals: list[Interval]) -> list[Interval]:
+    """The account without groups and operators: what Nsight's records of a PyTorch job can tell.
+
+    Gradient buckets that are all-reduced are known by what their group does; the dimension of any
+    other group is not, and repeated forward work looks like any other.
+    """
+    return [replace(interval, leaf=_anonymous(interval)) for interval in intervals]
+
+
+def _anonymous(interval: Interval) -> str:
+    leaf, cause = interval.leaf, interval.cause
+    if cause.startswith(_REPEATS):
+        return cause.removeprefix(_REPEATS)
+    if not leaf.startswith("comm.") or (leaf.startswith("comm.dp.") and cause == "allreduce"):
+        return leaf
+    return f"comm.unknown.{leaf.rpartition('.')[2]}"
 
 
 def merge(intervals: list[Interval]) -> list[Interval]:
