@@ -45,8 +45,9 @@ ORDER BY a.activity_id
 _OPTIMIZER_STEPS = """
 SELECT coalesce(r.thread, -1), r.start_ns, r.end_ns
 FROM raw.range AS r
-JOIN raw.name AS n USING (name_id)
-WHERE starts_with(n.name, 'Optimizer.step') AND r.end_ns > r.start_ns
+JOIN raw.host_label AS l
+    ON l.name_id = r.name_id AND l.target = 'range' AND l.label = 'optimizer'
+WHERE r.end_ns > r.start_ns
 """
 _RECORDS = """
 SELECT o.op_id, n.name, o.input_dims, o.input_types, o.concrete_inputs

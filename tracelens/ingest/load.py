@@ -3,8 +3,9 @@
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
-from tracelens.errors import AbstainedError, InputError
+from tracelens.errors import AbstainedError, InputError, UsageError
 from tracelens.ingest.implausible import drop_implausible
 from tracelens.ingest.importer import ImportOptions, Source
 from tracelens.ingest.inputs import importer_of
@@ -29,8 +30,9 @@ def load(
         ExternalToolError: if a report needs nsys and nsys cannot be used.
         UsageError: if two files are the same rank.
     """
-    for number, path in enumerate(paths):
-        importer, head = importer_of(path)
+    found = [importer_of(path) for path in paths]
+    _one_profiler(paths, found)
+    for number, (path, (importer, head)) in enumerate(zip(paths, found, strict=True)):
         store.append(
             "input",
             {
@@ -50,6 +52,18 @@ def load(
         raise AbstainedError(_nothing(store, paths), hint=_WHAT_TO_RECORD)
     drop_implausible(store)
     assign_ranks(store, rank_pattern)
+
+
+def _one_profiler(paths: Sequence[Path], found: Sequence[tuple[ModuleType, bytes]]) -> None:
+    """Refuse a mixture: the same run as two profilers saw it would count every GPU twice."""
+    first: dict[bool, Path] = {}
+    for path, (importer, _) in zip(paths, found, strict=True):
+        first.setdefault(importer.FORMAT.startswith("nsys"), path)
+    if len(first) > 1:
+        raise UsageError(
+            f"traces of two profilers: {first[False]} and {first[True]}",
+            hint="give those of one profiler; several files are the ranks of one run",
+        )
 
 
 _WHAT_TO_RECORD = (

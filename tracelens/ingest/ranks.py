@@ -47,14 +47,22 @@ def assign_ranks(store: Store, pattern: str | None = None) -> None:
 def _best(gpus: list[_Gpu]) -> tuple[list[int], str]:
     claimed = [gpu.claimed if gpu.alone else None for gpu in gpus]
     named = [_rank_in_name(gpu.path) for gpu in gpus]
+    single = len({gpu.path for gpu in gpus}) == 1
+    if not single:
+        # What a trace says of itself comes before its name: a renamed copy is still the same rank.
+        _refuse_collision(gpus, claimed, "the traces say")
     for ranks, source in ((claimed, gpus[0].source if gpus else None), (named, "file name")):
         complete = [rank for rank in ranks if rank is not None]
         if len(complete) == len(gpus) and len(set(complete)) == len(gpus):
             return complete, source or "trace"
-    files = {gpu.path for gpu in gpus}
-    if len(files) > 1:
-        _refuse_collision(gpus, claimed, "the traces say")
+    if not single:
         _refuse_collision(gpus, named, "the file names say")
+    if any(rank is not None for rank in claimed) and len(gpus) > 1:
+        unknown = next(g.path for g, rank in zip(gpus, claimed, strict=True) if rank is None)
+        raise UsageError(
+            f"some files say which rank they are, {unknown} does not",
+            hint="give the files of one capture only, or tell ranks apart with --rank-pattern",
+        )
     return list(range(len(gpus))), "order"
 
 

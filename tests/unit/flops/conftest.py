@@ -38,6 +38,9 @@ class HandMadeRun:
 
     def range(self, name: str, start_us: int, end_us: int) -> None:
         row = {"process": 0, "thread": 0, "kind": "annotation", "name_id": self._name(name)}
+        if name.startswith("Optimizer.step"):
+            label = {"name_id": row["name_id"], "target": "range", "label": "optimizer"}
+            self._append("host_label", label)
         self._append("range", row | {"start_ns": start_us * US, "end_ns": end_us * US})
 
     def kernel(self, class_: str, start_us: int, end_us: int, **more: Any) -> int:
