@@ -60,7 +60,7 @@ def close_account(store: Store, options: FlopsOptions | None = None) -> None:
             "residual_rel": closed.capacity_residual_rel,
         },
     )
-    _write_notes(store, "info", [*numerator.notes, *peak.notes])
+    _write_notes(store, "info", [*numerator.option_notes, *numerator.notes, *peak.notes])
     _write_notes(store, "warning", _alarms(store, closed, peak, scope))
 
 
@@ -130,7 +130,7 @@ def _mfu(books: Books, numerator: Numerator, peak: Peak, closed: Closed) -> dict
         "against_bf16": _over(numerator.model_flop, bf16 and bf16 * books.total_ns / 1e9),
         "per_convention": per_convention
         and {name: flop / (capacity or 1.0) for name, flop in per_convention.items()},
-        "reason": "; ".join(reason for reason in reasons if reason) or None,
+        "reason": "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or None,
     }
 
 
@@ -163,11 +163,15 @@ def _workload(options: FlopsOptions, numerator: Numerator, scope: Scope) -> dict
     rate = None
     if tokens and step_ns:
         rate = tokens / numerator.world_size / (step_ns / 1e9)
+    world_size = numerator.world_size if numerator.is_world_known else None
     given = {
         "parameters": numerator.model,
         "tokens_per_step_global": tokens,
         "sequences_global": sequences,
     }
+    source = {name: "option" for name, value in given.items() if value is not None}
+    if world_size is not None:
+        source["world_size"] = "option" if options.world_size == world_size else "trace"
     return {
         "parameters": numerator.model.params_total if numerator.model else None,
         "tokens_per_step_global": tokens,
@@ -175,9 +179,11 @@ def _workload(options: FlopsOptions, numerator: Numerator, scope: Scope) -> dict
         "micro_batches": None,
         "mesh": None,
         "dtypes": list(scope.mix.shares()) or None,
-        "source": {name: "option" for name, value in given.items() if value is not None},
+        "source": source,
         "step_time_ns": step_ns,
         "tokens_per_s_per_gpu": rate,
+        "world_size": world_size,
+        "option_notes": numerator.option_notes,
     }
 
 

@@ -10,6 +10,7 @@ from tracelens.flops.models import ModelShape
 from tracelens.flops.options import FlopsOptions
 from tracelens.flops.presets import load_model
 from tracelens.flops.scope import Scope, Training
+from tracelens.flops.unused import without_effect
 
 _RECORD = "record with record_shapes=True or give --model, --seq-len and --tokens-per-step"
 
@@ -30,6 +31,7 @@ class Numerator:
         is_world_known: whether the trace or the user gives it.
         reason: why there is no figure.
         notes: what a reader must know.
+        option_notes: options that had no effect, or not the one asked for.
     """
 
     model_flop: float | None = None
@@ -43,6 +45,7 @@ class Numerator:
     is_world_known: bool = False
     reason: str | None = None
     notes: list[str] = field(default_factory=list)
+    option_notes: list[str] = field(default_factory=list)
 
 
 def count_model_flop(options: FlopsOptions, scope: Scope) -> Numerator:
@@ -51,7 +54,13 @@ def count_model_flop(options: FlopsOptions, scope: Scope) -> Numerator:
     found.world_size = _world_size(options, scope, found)
     if scope.training is Training.NO:
         found.reason = "no backward pass and no optimizer in the trace: MFU is a figure of training"
-        return found
+    else:
+        _count(found, options, scope)
+    found.option_notes += without_effect(options, found.source)
+    return found
+
+
+def _count(found: Numerator, options: FlopsOptions, scope: Scope) -> None:
     share = _share_of_job(options, scope, found)
     if share is not None and options.model_flops_per_step is not None:
         found.source = "user"
@@ -60,7 +69,6 @@ def count_model_flop(options: FlopsOptions, scope: Scope) -> Numerator:
         _by_formula(found, options, options.tokens * share)
     else:
         _by_shapes(found, scope)
-    return found
 
 
 def _world_size(options: FlopsOptions, scope: Scope, found: Numerator) -> int:
@@ -68,11 +76,13 @@ def _world_size(options: FlopsOptions, scope: Scope, found: Numerator) -> int:
     given = options.world_size or scope.world_size
     found.is_world_known = given is not None
     if given is None and _wants_job(options):
-        found.notes.append(
+        found.option_notes.append(
             f"size of the job not recorded: taken as the {ranks} GPU(s) given (--world-size)"
         )
     if given is not None and given < ranks:
-        found.notes.append(f"job of {given} GPUs, but {ranks} were recorded: taken as {ranks}")
+        found.option_notes.append(
+            f"job of {given} GPUs, but {ranks} were recorded: taken as {ranks}"
+        )
     return max(given or ranks, ranks, 1)
 
 
@@ -86,14 +96,14 @@ def _share_of_job(options: FlopsOptions, scope: Scope, found: Numerator) -> floa
         return None
     missing = _missing_options(options)
     if missing:
-        found.notes.append(f"model FLOPs by formula also need {missing}")
+        found.option_notes.append(f"model FLOPs by formula also need {missing}")
         return None
     if scope.steps is None:
         found.reason = (
             "the window is not made of steps, so FLOPs per step do not apply: "
             "mark steps (ProfilerStep or NVTX) or record shapes"
         )
-        found.notes.append(found.reason)
+        found.option_notes.append(found.reason)
         return None
     ranks = len(scope.parts)
     if ranks < found.world_size:

@@ -6,6 +6,7 @@ from math import isfinite
 from tracelens.errors import UsageError
 from tracelens.flops.conventions import DEFAULT_CONVENTION, find_convention
 from tracelens.flops.dtypes import required_dtype
+from tracelens.flops.peaks import check_device
 from tracelens.flops.presets import ModelLike
 
 _LIMIT = 1e30
@@ -46,6 +47,8 @@ class FlopsOptions:
 
     def __post_init__(self) -> None:
         find_convention(self.convention)
+        if self.gpu is not None and self.user_peak is None:
+            check_device(self.gpu)
         if self.dtype != "auto":
             required_dtype(self.dtype)
         for name in (

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from tracelens.errors import UsageError
 from tracelens.flops.dtypes import FP32_OR_TF32, dtype_of
 
 _RATES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp6", "fp4")
@@ -99,6 +100,19 @@ def device_of_option(text: str, num_sms: int | None = None) -> Device | None:
 def device_names() -> tuple[str, ...]:
     """Return the parts that have peaks."""
     return tuple(row.device.model for row in _rows())
+
+
+def check_device(text: str) -> None:
+    """Refuse a name of a user that stands for no listed part.
+
+    Raises:
+        UsageError: with the parts that are listed.
+    """
+    if device_of_option(text) is None and not any(row.pattern.search(text) for row in _rows()):
+        raise UsageError(
+            f"--gpu {text}: no such device is listed",
+            hint=f"give its --peak in TFLOP/s, or one of: {', '.join(device_names())}",
+        )
 
 
 def peak_flop_per_s(name: str, dtype: str = "bf16", num_sms: int | None = None) -> float | None:

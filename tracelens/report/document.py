@@ -7,11 +7,11 @@ cannot say; ``quality.notes`` or a ``reason`` then says why.
 from typing import Any
 
 from tracelens.report.sections import skeletons
+from tracelens.report.sections.absent import absences
 from tracelens.report.sections.account import Account, time
 from tracelens.report.sections.losses import losses
 from tracelens.report.sections.quality import identities, quality
 from tracelens.report.sections.run import inputs, run
-from tracelens.report.sections.waterfall import waterfall_of_time
 from tracelens.report.sections.window import mean_step_ns, window
 from tracelens.store import Store
 
@@ -22,10 +22,10 @@ def document(store: Store) -> dict[str, Any]:
     """Assemble the answer from the store; equal stores give equal documents."""
     account = Account.of(store)
     chosen_window = window(store)
-    sections = _sections(store, account)
+    sections = _sections(store)
     if sections["workload"]["step_time_ns"] is None:
         sections["workload"]["step_time_ns"] = mean_step_ns(chosen_window)
-    return {
+    answer: dict[str, Any] = {
         "schema": SCHEMA,
         "tracelens_version": store.scalar(
             "SELECT value FROM raw.meta WHERE key = 'tracelens_version'"
@@ -47,9 +47,11 @@ def document(store: Store) -> dict[str, Any]:
         "quality": quality(store, account),
         "cost": skeletons.overlay(skeletons.COST, store.result("cost")),
     }
+    answer["quality"]["notes"] += absences(answer)
+    return answer
 
 
-def _sections(store: Store, account: Account) -> dict[str, Any]:
+def _sections(store: Store) -> dict[str, Any]:
     sections: dict[str, Any] = {
         name: skeletons.overlay(skeleton, store.result(name))
         for name, skeleton in (
@@ -62,7 +64,5 @@ def _sections(store: Store, account: Account) -> dict[str, Any]:
     mfu = sections["mfu"]
     if mfu["value"] is None and mfu["low"] is None and not mfu["reason"]:
         mfu["reason"] = skeletons.NO_FLOPS
-    sections["waterfall"] = store.result("waterfall") or waterfall_of_time(
-        account.leaves(), single_rank=account.single_rank
-    )
+    sections["waterfall"] = store.result("waterfall") or []
     return sections

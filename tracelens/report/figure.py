@@ -1,6 +1,7 @@
 """What does the waterfall look like as a Plotly figure?"""
 
 import html
+import textwrap
 from typing import TYPE_CHECKING
 
 from tracelens.report.bars import Bar, bars
@@ -15,7 +16,8 @@ DIV_ID = "tracelens-waterfall"
 """Fixed, so that equal answers give equal bytes."""
 
 _ROW_PIXELS = 34
-_MARGIN_PIXELS = 64
+_MARGIN_PIXELS = 76
+_LABEL_COLUMNS = 34
 _LINE = "rgba(128,136,146,0.45)"
 _GRID = "rgba(128,136,146,0.16)"
 
@@ -44,7 +46,7 @@ def waterfall_figure(document: "dict[str, Any]") -> "Figure":
     )
     figure.update_layout(
         height=_ROW_PIXELS * len(drawn) + _MARGIN_PIXELS,
-        margin={"l": 8, "r": 48, "t": 8, "b": 40},
+        margin={"l": 8, "r": 48, "t": 8, "b": 52},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "system-ui, sans-serif", "size": 13},
@@ -58,14 +60,14 @@ def waterfall_figure(document: "dict[str, Any]") -> "Figure":
             "gridcolor": _GRID,
             "zeroline": False,
             "fixedrange": True,
-            "title": {"text": _unit(document), "font": {"size": 12}},
+            "title": {"text": _unit(document), "font": {"size": 12}, "standoff": 12},
         },
         yaxis={
             "autorange": "reversed",
             "showgrid": False,
             "zeroline": False,
             "tickvals": list(range(len(drawn))),
-            "ticktext": [html.escape(bar.label) for bar in drawn],
+            "ticktext": [_tick(bar.label) for bar in drawn],
             "automargin": True,
             "fixedrange": True,
             "ticks": "outside",
@@ -75,6 +77,11 @@ def waterfall_figure(document: "dict[str, Any]") -> "Figure":
         shapes=_connectors(drawn),
     )
     return figure
+
+
+def _tick(label: str) -> str:
+    """Break a long label: the bars need the width."""
+    return "<br>".join(html.escape(line) for line in textwrap.wrap(label, _LABEL_COLUMNS))
 
 
 def _points(bar: Bar) -> str:

@@ -3,52 +3,69 @@
 from itertools import pairwise
 from typing import Any
 
-from tracelens.report.rounding import tenths_text
+from tracelens.report.plain_text import shorten
+from tracelens.report.rounding import tenths_text, tera_text, two_digits
 from tracelens.units import format_duration
 
-TERA = 1e12
-_DILATION = 1.05
+_NAME_COLUMNS = 60
+_MOST_RANGES = 4
+_COMMON_CONVENTIONS = ("causal", "full", "megatron")
+_MOST_RIVALS = 2
+_MASKS = {"causal": " (exact mask)"}
 
 
 def percent(fraction: float) -> str:
-    """Write a fraction as percent with one decimal."""
-    return f"{tenths_text(round(fraction * 1000))} %"
+    """Write a fraction as percent with one decimal, below 1 % with two significant digits."""
+    points = 100 * fraction
+    is_small = points and abs(points) < 1
+    return f"{two_digits(points) if is_small else tenths_text(round(points * 10))} %"
 
 
 def subject(document: dict[str, Any]) -> list[str]:
     """Return what was analyzed: run, GPUs, steps, time a step, convention, peak."""
-    parts = [document["run"]["name"] or "unnamed run", _gpus(document), _steps(document)]
+    name = document["run"]["name"] or "unnamed run"
+    parts = [shorten(name, _NAME_COLUMNS), _gpus(document), _steps(document)]
     step_ns = document["workload"]["step_time_ns"]
     if step_ns is not None:
-        parts.append(f"{format_duration(step_ns)}/step")
-    if document["flops"]["convention"]:
-        parts.append(f"attention {document['flops']['convention']}")
+        parts.append(f"{format_duration(step_ns)}/{_unit(document)}")
+    convention = document["flops"]["convention"]
+    if convention:
+        parts.append(f"convention {convention}{_MASKS.get(convention, '')}")
+    elif document["flops"]["source"] == "user":
+        parts.append("FLOPs as given, convention not known")
     return [*parts, _peak(document)]
 
 
-def mfu_text(document: dict[str, Any]) -> str:
-    """Return MFU, its lower bound, or why it is unknown."""
+def mfu_figure(document: dict[str, Any]) -> str:
+    """Return MFU or its lower bound, with what it is the MFU of."""
     mfu = document["mfu"]
     scope = f" of the {mfu['scope']}" if mfu["scope"] else ""
     if mfu["value"] is not None:
         return f"MFU {percent(mfu['value'])}{scope}"
     if mfu["low"] is not None:
         return f"MFU ≥ {percent(mfu['low'])}{scope}"
-    return f"MFU unknown: {mfu['reason']}"
+    return "MFU unknown"
+
+
+def mfu_reason(document: dict[str, Any]) -> str:
+    """Return why there is no MFU, or only a bound; empty where it is known."""
+    mfu = document["mfu"]
+    return "" if mfu["value"] is not None else mfu["reason"] or ""
 
 
 def rates(document: dict[str, Any]) -> list[str]:
-    """Return HFU, FLOP/s a GPU and MFU under rival definitions, as far as known."""
+    """Return HFU and FLOP/s a GPU, as far as known."""
     mfu, peak = document["mfu"], document["peak"]["flop_per_s"]
     parts = [] if mfu["hfu"] is None else [f"HFU {percent(mfu['hfu'])}"]
     if mfu["value"] is not None and peak:
-        parts.append(f"{mfu['value'] * peak / TERA:,.0f} TFLOP/s/GPU")
-    rivals = mfu["per_convention"] or {}
-    parts += [
-        f"{percent(value)} with attention {convention}"
-        for convention, value in rivals.items()
-        if value is not None and convention != document["flops"]["convention"]
-    ]
+        parts.append(f"{tera_text(mfu['value'] * peak)} TFLOP/s/GPU")
+    return parts
+
+
+def other_definitions(document: dict[str, Any]) -> list[str]:
+    """Return MFU by the two most common other conventions, the log, and the BF16 peak."""
+    mfu = document["mfu"]
+    parts = _rivals(document)
     logged = document["workload"]["log"]["mfu"]
     if logged is not None:
         parts.append(f"log says {percent(logged)}")
@@ -58,60 +75,18 @@ def rates(document: dict[str, Any]) -> list[str]:
     return parts
 
 
-def trust(document: dict[str, Any]) -> list[tuple[str, bool]]:
-    """Return the statements on trust, each with whether it is as it should be."""
-    quality, groups = document["quality"], document["time"]["groups"]
-    total_ns = document["window"]["total_ns"]
-    opaque, unexplained = groups["opaque"], groups["idle_unknown"]
-    parts = [_identity(document), _reconciliation(document)]
-    unclassified = quality["unclassified_frac"]
-    if unclassified is not None:
-        parts.append((f"unclassified {percent(unclassified)}", unclassified <= 0.02))
-    if total_ns:
-        parts.append((f"opaque {percent(opaque / total_ns)}", opaque / total_ns <= 0.01))
-        share = unexplained / total_ns
-        parts.append((f"unexplained {percent(share)}", share <= 0.05))
-    epsilon_ns = document["run"]["clock_alignment"]["epsilon_ns"]
-    if epsilon_ns is not None:
-        parts.append((f"clock ±{format_duration(epsilon_ns)}", True))
-    return [*parts, _damage(document), *_alarms(document)]
+def option_notes(document: dict[str, Any]) -> list[str]:
+    """Return what became of options that had no effect, unless it is the reason already shown."""
+    reason = mfu_reason(document)
+    return [note for note in document["workload"]["option_notes"] if note not in reason]
 
 
-def _alarms(document: dict[str, Any]) -> list[tuple[str, bool]]:
-    """Return what makes the figures doubtful though they add up."""
-    mfu, dilation = document["mfu"]["value"], document["workload"]["log"]["dilation"]
-    found = []
-    if mfu is not None and mfu > 1:
-        found.append(("MFU ABOVE 100 %: FLOPs, dtype or peak is wrong", False))
-    if dilation is not None and dilation > _DILATION:
-        found.append((f"profiling slowed steps {dilation:.2f}×", False))
-    return found
-
-
-def _identity(document: dict[str, Any]) -> tuple[str, bool]:
-    checks = document["identities"]
-    broken = [name for name, check in checks.items() if check["ok"] is False]
-    if broken:
-        return f"IDENTITY VIOLATED: {', '.join(broken)}", False
-    return "identity ok", True
-
-
-def _reconciliation(document: dict[str, Any]) -> tuple[str, bool]:
-    points = document["flops"]["reconciliation"]["residual_points"]
-    if points is None:
-        return "FLOPs not reconciled", False
-    text = f"{tenths_text(round(points * 10), signed=True)} pt"
-    if abs(points) > 3:
-        return f"FLOPS DO NOT RECONCILE {text}", False
-    return f"FLOPs reconcile {text}", abs(points) <= 1
-
-
-def _damage(document: dict[str, Any]) -> tuple[str, bool]:
-    quality = document["quality"]
-    dropped = sum(row["count"] for row in quality["events_dropped"])
-    if quality["truncated"]:
-        return f"TRUNCATED, {dropped:,} events dropped", False
-    return (f"damage: {dropped:,} events", False) if dropped else ("no damage", True)
+def _rivals(document: dict[str, Any]) -> list[str]:
+    found = document["mfu"]["per_convention"] or {}
+    own = document["flops"]["convention"]
+    others = [name for name in _COMMON_CONVENTIONS if name != own and found.get(name) is not None]
+    shown = [f"{name} {percent(found[name])}" for name in others[:_MOST_RIVALS]]
+    return [f"by convention {', '.join(shown)}"] if shown else []
 
 
 def _gpus(document: dict[str, Any]) -> str:
@@ -119,25 +94,36 @@ def _gpus(document: dict[str, Any]) -> str:
     seen, devices = len(run["ranks"]), run["devices"]
     device = devices[0] if len(devices) == 1 else f"{len(devices)} kinds of GPU"
     world = run["world_size"]
-    ranks = "1 rank" if seen == 1 else f"{seen} ranks"
-    of = f"{seen} of {world} ranks" if world else f"{ranks}, job size unknown"
-    return f"{seen} × {device if devices else 'unnamed GPU'} ({of})"
+    of = f"{seen} of {_ranks(world)}" if world else f"{_ranks(seen)}, job size unknown"
+    return f"{seen} × {shorten(device, _NAME_COLUMNS) if devices else 'unnamed GPU'} ({of})"
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
 
 
 def _steps(document: dict[str, Any]) -> str:
-    used = sorted(document["window"]["steps"])
-    seen = len(used) + len(document["window"]["excluded_steps"])
+    window = document["window"]
+    used = sorted(window["steps"])
+    seen = len(used) + len(window["excluded_steps"])
     if not used:
-        total_ns, ranks = document["window"]["total_ns"], len(document["window"]["per_rank"])
+        total_ns, ranks = window["total_ns"], len(window["per_rank"])
         return f"no steps, {format_duration(total_ns / ranks)} a rank" if ranks else "no steps"
-    word = "step" if len(used) == 1 else "steps"
-    return f"{word} {_ranges(used)} ({len(used)} of {seen})"
+    word = _unit(document)
+    return f"{word if len(used) == 1 else f'{word}s'} {_ranges(used)} ({len(used)} of {seen})"
+
+
+def _unit(document: dict[str, Any]) -> str:
+    """Without marks a period of the kernel sequence may be a step or a part of one."""
+    return "period" if document["window"]["source"] == "autocorrelation" else "step"
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Write sorted numbers as ranges: ``3-5, 8``."""
+    """Write sorted numbers as ranges: ``3-5, 8``; many ranges as the one that holds them."""
     starts = [numbers[0], *(after for before, after in pairwise(numbers) if after != before + 1)]
     stops = [before for before, after in pairwise(numbers) if after != before + 1] + [numbers[-1]]
+    if len(starts) > _MOST_RANGES:
+        return f"within {numbers[0]}-{numbers[-1]}"
     spans = zip(starts, stops, strict=True)
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
@@ -146,5 +132,5 @@ def _peak(document: dict[str, Any]) -> str:
     peak = document["peak"]
     if peak["flop_per_s"] is None:
         return "peak unknown"
-    words = [f"peak {peak['flop_per_s'] / TERA:,.0f} TFLOP/s", peak["dtype"], peak["kind"]]
+    words = [f"peak {tera_text(peak['flop_per_s'])} TFLOP/s", peak["dtype"], peak["kind"]]
     return " ".join(word for word in words if word)

@@ -8,14 +8,23 @@ from typing import Any
 
 from tracelens.report.bars import bars, printed_shares
 from tracelens.report.figure import DIV_ID, waterfall_figure
-from tracelens.report.headline import mfu_text, percent, rates, subject, trust
+from tracelens.report.headline import (
+    mfu_figure,
+    mfu_reason,
+    option_notes,
+    other_definitions,
+    percent,
+    subject,
+)
 from tracelens.report.json_text import dumps_for_script
 from tracelens.report.limits import limits
+from tracelens.report.loss_table import has_gains
 from tracelens.report.page_rows import composition, heat_rows
 from tracelens.report.plain_text import printable, shorten
-from tracelens.report.rounding import tenths_text
+from tracelens.report.rounding import tenths_text, tera_text
 from tracelens.report.sections.waterfall import slice_of_loss
 from tracelens.report.tables import kernels
+from tracelens.report.trust import trust
 from tracelens.store import Store
 from tracelens.units import format_duration
 
@@ -47,6 +56,7 @@ def page(document: dict[str, Any], store: Store) -> str:
     environment.filters |= {
         "duration": format_duration,
         "percent": percent,
+        "tera": tera_text,
         "tenths": tenths_text,
         "points": _points,
         "name": lambda text: shorten(text, _NAME_COLUMNS),
@@ -61,11 +71,14 @@ def _context(document: dict[str, Any], store: Store) -> dict[str, Any]:
     return {
         "document": document,
         "subject": subject(document),
-        "mfu_text": mfu_text(document),
-        "rates": rates(document),
+        "mfu_figure": mfu_figure(document),
+        "mfu_reason": mfu_reason(document),
+        "option_notes": option_notes(document),
+        "other_definitions": other_definitions(document),
         "trust": trust(document),
         "bars": bars(document),
         "shares": printed_shares(document),
+        "has_gains": has_gains(document),
         "limits": limits(document),
         "composition": composition(document),
         "per_rank": heat_rows(document, "per_rank"),

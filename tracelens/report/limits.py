@@ -12,11 +12,19 @@ class Limit(NamedTuple):
 
     Attributes:
         what: the quantity, and why it is out of reach.
-        remedy: what to record, or which option to give.
+        record: what to record next time; empty where recording does not help.
+        give: which option to give; empty where there is none.
     """
 
     what: str
-    remedy: str
+    record: str = ""
+    give: str = ""
+
+    @property
+    def remedies(self) -> list[str]:
+        """What to do, the option first: it needs no new recording."""
+        pairs = (("give", self.give), ("record", self.record))
+        return [f"{verb}: {text}" for verb, text in pairs if text]
 
 
 def limits(document: dict[str, Any]) -> list[Limit]:
@@ -25,24 +33,30 @@ def limits(document: dict[str, Any]) -> list[Limit]:
 
 
 def _of_mfu(document: dict[str, Any]) -> list[Limit]:
-    mfu, peak = document["mfu"], document["peak"]
-    found = []
-    # A reason of the FLOPs stage says by itself what to record, or that there is no training.
+    """Return limits of the FLOPs account; its own reasons stand beside the MFU already."""
+    mfu = document["mfu"]
     if mfu["value"] is None and mfu["reason"] in {None, NO_FLOPS}:
-        found.append(Limit("MFU", "--model NAME --tokens-per-step N, or record_shapes=True"))
-    if peak["flop_per_s"] is None:
-        found.append(Limit("peak of the device", "--gpu NAME or --peak TFLOP/s"))
+        return [
+            Limit(
+                "MFU and the peak",
+                "record_shapes=True",
+                "--gpu NAME, --model NAME, --seq-len N, --tokens-per-step N",
+            )
+        ]
     if document["flops"]["executed_flop"] is None and mfu["value"] is not None:
-        found.append(Limit("HFU and FLOPs a kernel: no shapes", "record_shapes=True"))
-    return found
+        return [Limit("HFU and FLOPs a kernel: no shapes", "record_shapes=True")]
+    return []
 
 
 def _of_communication(document: dict[str, Any]) -> list[Limit]:
     run, leaves = document["run"], document["time"]["leaves"]
-    undivided = any(leaf.endswith(".undivided") for leaf in leaves)
     found = []
-    if undivided and len(run["ranks"]) == 1:
-        found.append(Limit("who is late: one rank only", "traces of all ranks"))
+    if any(leaf.endswith(".undivided") for leaf in leaves):
+        found.append(
+            Limit("who is late: one rank only", "traces of all ranks")
+            if len(run["ranks"]) == 1
+            else Limit("waiting apart from transfer in collectives: not told apart in this version")
+        )
     if any(leaf.startswith("comm.unknown.") for leaf in leaves):
         found.append(
             Limit(

@@ -5,6 +5,7 @@ import unicodedata
 
 _UNSAFE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me"}
 ELLIPSIS = "…"
+_NO_BREAK = "\u00a0"
 
 
 def printable(text: str) -> str:
@@ -54,21 +55,33 @@ def pad(text: str, width: int) -> str:
 
 
 def flow(parts: list[str], width: int, *, separator: str = " · ", indent: str = "") -> list[str]:
-    """Lay parts out in lines of at most ``width`` columns, breaking between parts only."""
-    lines: list[str] = []
+    """Lay parts out in lines of at most ``width`` columns, breaking between parts only.
+
+    A last line with one part takes another one from the line before, if that has three or more.
+    """
+    lines: list[list[str]] = []
     for part in parts:
         clean = shorten(part, width - len(indent))
-        if lines and width_of(lines[-1]) + width_of(separator) + width_of(clean) <= width:
-            lines[-1] += separator + clean
+        if lines and width_of(_joined(lines, -1, separator, indent) + separator + clean) <= width:
+            lines[-1].append(clean)
         else:
-            lines.append((indent if lines else "") + clean)
-    return lines
+            lines.append([clean])
+    if len(lines) > 1 and len(lines[-1]) == 1 and len(lines[-2]) > 2:
+        moved = [lines[-2][-1], *lines[-1]]
+        if width_of(indent + separator.join(moved)) <= width:
+            lines[-2:] = [lines[-2][:-1], moved]
+    return [_joined(lines, index, separator, indent) for index in range(len(lines))]
+
+
+def _joined(lines: list[list[str]], index: int, separator: str, indent: str) -> str:
+    is_first = index % len(lines) == 0
+    return ("" if is_first else indent) + separator.join(lines[index])
 
 
 def wrap(text: str, width: int, *, lines: int) -> list[str]:
     """Break a sentence between words into at most ``lines`` lines; what is left over is cut."""
-    clean = shorten(text, width * lines)
-    return textwrap.wrap(
+    clean = shorten(text, width * lines).replace(" %", f"{_NO_BREAK}%")
+    broken = textwrap.wrap(
         clean,
         width,
         subsequent_indent="  ",
@@ -76,3 +89,4 @@ def wrap(text: str, width: int, *, lines: int) -> list[str]:
         placeholder=ELLIPSIS,
         break_on_hyphens=False,
     )
+    return [shorten(line.replace(_NO_BREAK, " "), width) for line in broken]

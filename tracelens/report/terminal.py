@@ -2,18 +2,26 @@
 
 from typing import Any
 
-from tracelens.report.bars import Bar, bars, printed_shares
-from tracelens.report.headline import mfu_text, rates, subject, trust
-from tracelens.report.limits import limits
+from tracelens.report.bars import Bar, bars
+from tracelens.report.headline import (
+    mfu_figure,
+    mfu_reason,
+    option_notes,
+    other_definitions,
+    rates,
+    subject,
+)
+from tracelens.report.limits import Limit, limits
+from tracelens.report.loss_table import LEAST_LINES, loss_table
+from tracelens.report.paint import BOLD, DIM, GREEN, YELLOW, Paint
 from tracelens.report.plain_text import flow, pad, shorten, width_of, wrap
 from tracelens.report.rounding import tenths_text
+from tracelens.report.trust import trust
 
 _HEIGHT = 39  # one row is left for the prompt
-_ROWS = 5
 _LIMITS = 3
+_NOTE_LINES = 3
 _BAR_COLUMNS = 30
-_LABEL_COLUMNS = 37
-_BOLD, _DIM, _GREEN, _YELLOW = "1", "2", "32", "33"
 
 
 def render(document: dict[str, Any], *, all_rows: bool, color: bool, width: int = 100) -> str:
@@ -25,44 +33,53 @@ def render(document: dict[str, Any], *, all_rows: bool, color: bool, width: int 
         color: use ANSI colors; otherwise the text holds no escape sequence at all.
         width: columns of the terminal; no line is longer.
     """
-    paint = _Paint(enabled=color)
-    top = [*_head(document, paint, width), "", *_waterfall(document, paint, width), ""]
-    foot = _foot(document, all_rows=all_rows, width=width)
+    paint = Paint(enabled=color)
+    head = _head(document, paint, width, _NOTE_LINES if not all_rows else None)
+    top = [*head, "", *_waterfall(document, paint, width), ""]
+    spare = _HEIGHT - len(top) - LEAST_LINES
+    foot = _foot(document, width, None if all_rows else spare)
     room = None if all_rows else _HEIGHT - len(top) - len(foot)
-    lines = [*top, *_losses(document, paint, width, room), *foot]
+    lines = [*top, *loss_table(document, paint, width, room), *foot]
+    if all_rows:
+        lines += [
+            line for note in document["quality"]["notes"] for line in flow([f"note: {note}"], width)
+        ]
     return "\n".join(line.rstrip() for line in lines)
 
 
-class _Paint:
-    """Colors whole pieces of text that are already cut to their width."""
-
-    def __init__(self, *, enabled: bool) -> None:
-        self._enabled = enabled
-
-    def __call__(self, text: str, style: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self._enabled and text else text
-
-
-def _head(document: dict[str, Any], paint: _Paint, width: int) -> list[str]:
+def _head(document: dict[str, Any], paint: Paint, width: int, note_lines: int | None) -> list[str]:
     first = flow(["TraceLens", *subject(document)], width, indent="  ")
-    figures = wrap(" · ".join([mfu_text(document), *rates(document)]), width, lines=3)
+    figures = wrap(
+        " · ".join([_mfu(document), *rates(document), *other_definitions(document)]), width, lines=3
+    )
     statements = trust(document)
     well = all(ok for _, ok in statements)
     words = flow([text for text, _ in statements], width, indent="  ")
+    notes = [
+        line for note in option_notes(document) for line in wrap(f"note: {note}", width, lines=2)
+    ]
     return [
         *first,
-        *(paint(line, _BOLD) for line in figures),
-        *(paint(line, _GREEN if well else _YELLOW) for line in words),
+        *(paint(line, BOLD) for line in figures),
+        *(paint(line, GREEN if well else YELLOW) for line in words),
+        *(paint(line, YELLOW) for line in notes[:note_lines]),
     ]
 
 
-def _waterfall(document: dict[str, Any], paint: _Paint, width: int) -> list[str]:
+def _mfu(document: dict[str, Any]) -> str:
+    figure, reason = mfu_figure(document), mfu_reason(document)
+    if not reason:
+        return figure
+    return f"{figure}: {reason}" if document["mfu"]["low"] is None else f"{figure} ({reason})"
+
+
+def _waterfall(document: dict[str, Any], paint: Paint, width: int) -> list[str]:
     drawn = bars(document)
     scale = max((abs(bar.level) for bar in drawn), default=1) or 1
     return [_bar_line(bar, scale, paint, width) for bar in drawn]
 
 
-def _bar_line(bar: Bar, scale: int, paint: _Paint, width: int) -> str:
+def _bar_line(bar: Bar, scale: int, paint: Paint, width: int) -> str:
     before = bar.level if bar.is_end else bar.level - bar.tenths
     low, high = sorted((_columns(bar.level, scale), _columns(before, scale)))
     shade = "░" if bar.tenths < 0 else "▒"
@@ -72,10 +89,10 @@ def _bar_line(bar: Bar, scale: int, paint: _Paint, width: int) -> str:
     room = width - width_of(text) - 4
     inline = _inline(bar, room)
     return (
-        (paint(f" {points}", _BOLD) if bar.is_end else f" {points}")
+        (paint(f" {points}", BOLD) if bar.is_end else f" {points}")
         + f"  {pad(drawing, _BAR_COLUMNS)}  "
         + shorten(bar.label, width - _BAR_COLUMNS - 11)
-        + (f"  ▸ {paint(inline, _DIM)}" if inline else "")
+        + (f"  ▸ {paint(inline, DIM)}" if inline else "")
     )
 
 
@@ -104,67 +121,25 @@ def _brief(item: str, label: str) -> str:
     return shorten(label.removesuffix(" below peak").removeprefix("exposed copy "), 40)
 
 
-def _losses(document: dict[str, Any], paint: _Paint, width: int, room: int | None) -> list[str]:
-    """List the losses, largest first; ``room`` is how many lines they may take."""
-    rows = document["losses"]
-    if not rows:
-        return ["no losses: nothing but FLOP-bearing time was seen"]
-    head = f" #  {pad('loss', _LABEL_COLUMNS)}  share  if fixed  where / evidence"
-    lines = [paint(shorten(head, width), _BOLD)]
-    shares = printed_shares(document)
-    for index, row in enumerate(rows):
-        drawn = _loss_lines(f"{index + 1:>2}", row, shares[row["id"]], (paint, width))
-        # The last line is kept for telling what is left out; the largest loss is always shown.
-        if room is not None and index and (index == _ROWS or len(lines) + len(drawn) > room - 1):
-            rest = tenths_text(sum(shares[left["id"]] for left in rows[index:]))
-            more = f"    {len(rows) - index} smaller losses, together {rest} pt: --all"
-            return [*lines, paint(shorten(more, width), _DIM)]
-        lines += drawn
-    return lines
-
-
-def _loss_lines(
-    number: str, row: dict[str, Any], share: int, canvas: tuple[_Paint, int]
-) -> list[str]:
-    paint, width = canvas
-    gain = row["recoverable_points"]
-    fixed = "-" if gain is None else tenths_text(round(gain * 10), signed=True)
-    head = f"{number}  {pad(row['label'], _LABEL_COLUMNS)}  {tenths_text(share):>5}  {fixed:>8}  "
-    lines = [head + shorten(_where(row), max(width - width_of(head), 1))]
-    details = f"      {row['tag']}, {row['confidence']}"
-    if row["evidence"]:
-        top = row["evidence"][0]
-        text = top["text"].removeprefix("largest: ").replace(f" on rank {top['rank']}", "", 1)
-        details += f" · {text}"
-    lines.append(paint(shorten(details, width), _DIM))
-    if row["advice"]:
-        lines.append(shorten(f"      → {row['advice']}", width))
-    return lines
-
-
-def _where(row: dict[str, Any]) -> str:
-    if not row["evidence"]:
-        return "no single instance"
-    top = row["evidence"][0]
-    at = top["viewer_time"] or f"{top['start_ns']} ns of the trace clock"
-    return f"rank {top['rank']} at {at}"
-
-
-def _foot(document: dict[str, Any], *, all_rows: bool, width: int) -> list[str]:
+def _foot(document: dict[str, Any], width: int, room: int | None) -> list[str]:
+    """Tell what is out of reach and what to do about it, in ``room`` lines if there are as many."""
     found = limits(document)
-    shown = found if all_rows else found[:_LIMITS]
-    lines = [
-        line
-        for limit in shown
-        for line in flow(
-            [f"not measurable here: {limit.what}", f"→ record with: {limit.remedy}"],
-            width,
-            separator=" ",
-            indent="  ",
-        )
-    ]
-    if all_rows:
-        lines += [
-            line for note in document["quality"]["notes"] for line in flow([f"note: {note}"], width)
-        ]
-    return ["", *lines] if lines else []
+    if not found:
+        other = "else " if mfu_reason(document) else ""
+        return ["", f"nothing {other}was missing for this answer: record as now"]
+    lines = ["", *_limit_lines(found[0], width)]
+    for index, limit in enumerate(found[1:], start=1):
+        drawn = _limit_lines(limit, width)
+        # As with the losses, the last line is kept for what is left out.
+        kept = 0 if index == len(found) - 1 else 1
+        if room is not None and (index == _LIMITS or len(lines) + len(drawn) > room - kept):
+            return [*lines, f"{len(found) - index} more not measurable here: --all"]
+        lines += drawn
+    if not mfu_reason(document) and not any(limit.remedies for limit in found):
+        lines.append("nothing else was missing for this answer: record as now")
+    return lines
+
+
+def _limit_lines(limit: Limit, width: int) -> list[str]:
+    parts = [f"not measurable here: {limit.what}", *(f"→ {remedy}" for remedy in limit.remedies)]
+    return flow(parts, width, separator=" ", indent="  ")

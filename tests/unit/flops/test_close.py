@@ -164,10 +164,106 @@ def test_a_configuration_gives_every_convention(run: Any) -> None:
             "parameters": "option",
             "tokens_per_step_global": "option",
             "sequences_global": "option",
+            "world_size": "trace",
         },
         "step_time_ns": 1_000_000,
         "tokens_per_s_per_gpu": pytest.approx(16 * 1024 / 4 / 1e-3),
+        "world_size": 4,
+        "option_notes": [],
     }
+
+
+@pytest.mark.parametrize(
+    ("recorded", "option", "size", "source"),
+    [
+        (None, None, None, None),
+        (8, None, 8, "trace"),
+        (None, 4, 4, "option"),
+        (8, 4, 4, "option"),
+    ],
+)
+def test_the_size_of_the_job_is_told_with_its_source(
+    run: Any, recorded: int | None, option: int | None, size: int | None, source: str | None
+) -> None:
+    workload = _closed(_trained(run, world_size=recorded), world_size=option)["workload"]
+    assert workload["world_size"] == size
+    assert workload["source"].get("world_size") == source
+
+
+def test_a_job_is_not_smaller_than_what_was_recorded(run: Any) -> None:
+    store = _trained(run)
+    run.gpu(1)
+    run.step(0, 0, STEP_US, gpu=1)
+    run.segment("idle.unknown", 0, STEP_US, gpu=1)
+    workload = _closed(store, world_size=1)["workload"]
+    assert (workload["world_size"], workload["source"]["world_size"]) == (2, "trace")
+    assert workload["option_notes"] == ["job of 1 GPUs, but 2 were recorded: taken as 2"]
+
+
+SHAPES_ARE_EXACT = (
+    "shapes count the exact mask; others take --model, --seq-len and --tokens-per-step"
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, []),
+        ({"convention": "causal"}, []),
+        ({"convention": "exact"}, []),
+        ({"convention": "full"}, [f"--convention full has no effect: {SHAPES_ARE_EXACT}"]),
+        (
+            {"model": "gpt2"},
+            [
+                "model FLOPs by formula also need --seq-len and --tokens-per-step or "
+                "--global-batch-size"
+            ],
+        ),
+        (
+            {"seq_len": 1024, "tokens_per_step": 8192},
+            [
+                "no MFU by formula from --seq-len and --tokens-per-step: "
+                "it takes --model, --seq-len and --tokens-per-step"
+            ],
+        ),
+        (
+            {"micro_batch_size": 4},
+            ["--micro-batch-size has no effect: nothing is derived from it"],
+        ),
+        (
+            {"model_flops_per_step": 1e12, "model": "gpt2", "convention": "palm"},
+            [
+                "--convention palm has no effect: the FLOPs of a step were given",
+                "no MFU by formula from --model: the FLOPs of a step were given",
+            ],
+        ),
+        ({"model_flops_per_step": 1e12, "tokens_per_step": 8192}, []),
+        ({"model": "gpt2", "seq_len": 1024, "tokens_per_step": 8192, "convention": "full"}, []),
+    ],
+)
+def test_an_option_without_effect_is_told(
+    run: Any, options: dict[str, Any], expected: list[str]
+) -> None:
+    found = _closed(_trained(run, world_size=1), **options)
+    assert found["workload"]["option_notes"] == expected
+    for text in expected:
+        assert f"info: {text}" in _notes(run.store)
+
+
+def test_without_flops_a_convention_needs_a_model(run: Any) -> None:
+    found = _closed(_trained(run, world_size=1, shapes=False), convention="megatron")
+    assert found["workload"]["option_notes"] == [
+        "--convention megatron has no effect: it takes --model, --seq-len and --tokens-per-step"
+    ]
+
+
+def test_a_reason_of_both_sides_is_given_once(run: Any) -> None:
+    run.process(1)
+    run.gpu()
+    run.step(0, 0, STEP_US)
+    run.segment("compute.norm", 0, STEP_US, step=0)
+    run.kernel("optimizer", 0, STEP_US, step=0)
+    assert _closed(run.done())["mfu"]["reason"] == "no FLOP-bearing kernel in the window"
 
 
 def test_a_configuration_without_shapes_leaves_one_bar(run: Any) -> None:
@@ -275,7 +371,11 @@ def test_flops_count_in_the_step_that_launched_them(run: Any) -> None:
             {},
             "no peak known for 'NVIDIA PG509-210' with 108 SMs: give --gpu or --peak TFLOP/s",
         ),
-        ({}, {"gpu": "h1000"}, "no peak known for --gpu h1000: give --peak TFLOP/s"),
+        (
+            {},
+            {"gpu": "NVIDIA H100 80GB HBM3 MIG 1g.10gb"},
+            "no peak known for --gpu NVIDIA H100 80GB HBM3 MIG 1g.10gb: give --peak TFLOP/s",
+        ),
         (
             {"name": "Tesla V100-SXM2-32GB", "num_sms": 80},
             {},

@@ -1,6 +1,7 @@
 import pytest
 
-from tracelens.flops import peak_flop_per_s
+from tracelens.errors import UsageError
+from tracelens.flops import FlopsOptions, peak_flop_per_s
 from tracelens.flops.dtypes import dtype_of
 from tracelens.flops.peaks import device_names, device_of_option, find_device
 
@@ -127,3 +128,16 @@ def test_every_part_is_found_by_its_own_name() -> None:
 )
 def test_spellings_of_formats(text: str, name: str | None) -> None:
     assert dtype_of(text) == name
+
+
+@pytest.mark.parametrize("text", ["h1000", "typo", "", "NVIDIA"])
+def test_a_name_for_no_device_is_refused_with_those_that_are_listed(text):
+    with pytest.raises(UsageError, match=f"^--gpu {text}: no such device is listed$") as caught:
+        FlopsOptions(gpu=text)
+    assert "H100-SXM5-80GB, " in caught.value.hint
+    assert FlopsOptions(gpu=text, peak=500).user_peak == 500e12
+
+
+@pytest.mark.parametrize("text", ["h100", "H100 SXM5", "NVIDIA A100-SXM4-80GB MIG 1g.10gb"])
+def test_a_name_for_a_device_or_a_slice_of_one_is_taken(text):
+    assert FlopsOptions(gpu=text).gpu == text

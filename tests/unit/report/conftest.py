@@ -160,6 +160,25 @@ SECTIONS: dict[str, Any] = {
 }
 
 
+TIME_ONLY: dict[str, Any] = {
+    "waterfall": [
+        {"id": "peak", "label": "all GPU time", "points": 100.0},
+        *WATERFALL[1:5],
+        {
+            "id": "flop_bearing",
+            "label": "FLOP-bearing time",
+            "points": 64.0,
+            "children": [
+                {"id": "flop.gemm", "label": "matmul", "points": 50.0},
+                {"id": "flop.attn", "label": "attention", "points": 8.0},
+                {"id": "flop.recompute.gemm", "label": "recomputed matmul", "points": 6.0},
+            ],
+        },
+    ]
+}
+"""What the FLOPs stage writes where neither FLOPs nor a peak are known."""
+
+
 @dataclass
 class Timeline:
     """Columns of the tables that one rank after the other fills."""
@@ -349,8 +368,14 @@ def example() -> Iterator[Store]:
 
 
 @pytest.fixture
+def time_only() -> dict[str, Any]:
+    """The sections of a run without FLOPs."""
+    return TIME_ONLY
+
+
+@pytest.fixture
 def make_store() -> Iterator[Callable[..., Store]]:
-    """Make variants of the worked example: ``make_store(ranks=1, sections={})``."""
+    """Make variants of the worked example: ``make_store(ranks=1, sections=TIME_ONLY)``."""
     stores: list[Store] = []
 
     def make(**options: Any) -> Store:

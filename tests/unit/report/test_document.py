@@ -178,6 +178,76 @@ def test_quality_counts_what_was_not_used(example):
     assert "time.by_module is null: this version does not split time by module" in quality["notes"]
 
 
+def test_every_null_of_the_contract_has_a_note(make_store):
+    answer = document(make_store(ranks=1, sections={}))
+    notes = [note for note in answer["quality"]["notes"] if " null: " in note]
+    named = {path for note in notes for path in note.partition(" null: ")[0].split(", ")}
+    named = {path.removesuffix(" is").removesuffix(" are") for path in named}
+
+    unexplained = set(nulls(answer)) - named
+
+    # Their own reason stands beside them, or they are null where something better is known.
+    assert unexplained == {
+        "window.source",
+        "window.confidence",
+        "window.note",
+        "mfu.value",
+        "mfu.low",
+        "mfu.scope",
+        "peak.flop_per_s",
+        "peak.kind",
+        "peak.dtype",
+        "peak.mix",
+        "peak.bf16_flop_per_s",
+        "peak.device",
+        "peak.source",
+        "losses[].advice",
+        "identities.capacity.ok",
+        "identities.capacity.residual_rel",
+        "identities.splits.ok",
+    }
+
+
+def nulls(value, path=""):
+    """Paths of all nulls, without the position in lists."""
+    if value is None:
+        yield path.removeprefix(".")
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from nulls(item, f"{path}.{name}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from nulls(item, f"{path}[]")
+
+
+def test_what_is_known_has_no_note(example):
+    notes = "\n".join(document(example)["quality"]["notes"])
+
+    for field in ("mfu.hfu", "workload.parameters", "run.world_size", "padding", "wait_ns"):
+        assert field not in notes
+    assert (
+        "workload.micro_batches, cost.gpu_hours_per_day, cost.money_per_day are null: "
+        "not derived in this version\n"
+    ) in notes
+
+
+def test_the_flops_stage_tells_the_size_of_the_job(make_store):
+    store = make_store()
+    store.put_result("workload", {"world_size": 64, "source": {"world_size": "option"}})
+
+    assert document(store)["run"]["world_size"] == 64
+
+
+@pytest.mark.parametrize(
+    "started_at", ["2026-01-02T03:04:05+00:00", "2026-01-02T03:04:05.423518993Z"]
+)
+def test_one_form_of_the_start(make_store, started_at):
+    store = make_store(ranks=1)
+    store.execute("UPDATE raw.input SET started_at = ?", [started_at])
+
+    assert document(store)["run"]["started_at"] == "2026-01-02T03:04:05Z"
+
+
 def test_kernels_without_launch_are_counted(example):
     example.execute("UPDATE raw.link SET call_id = NULL WHERE activity_id = 0")
     example.execute("DELETE FROM raw.link WHERE activity_id = 1")
@@ -200,19 +270,7 @@ def test_without_other_stages_fields_are_null_and_say_why(make_store):
     assert answer["window"]["steps"] == [3, 4, 5]
     assert answer["window"]["source"] is None
     assert answer["cost"] == {"gpu_hours_per_day": None, "money_per_day": None}
-    assert [(item["id"], round(item["points"], 9)) for item in answer["waterfall"]] == [
-        ("peak", 100.0),
-        ("idle", -12.5),
-        ("exposed_copy", -0.5),
-        ("exposed_communication", -9.5),
-        ("other_compute", -13.5),
-        ("flop_bearing", 64.0),
-    ]
-    assert [child["id"] for child in answer["waterfall"][1]["children"]] == [
-        "launch_gap",
-        "host",
-        "idle_unknown",
-    ]
+    assert answer["waterfall"] == []
 
 
 def test_a_lost_segment_breaks_the_identity_to_the_nanosecond(example):
@@ -302,5 +360,6 @@ def test_a_window_without_steps_has_no_step_time(make_store):
     assert answer["window"]["steps"] == []
     assert answer["window"]["excluded_steps"] == []
     assert answer["workload"]["step_time_ns"] is None
+    assert answer["window"]["per_rank"][0]["steps"] is None
     assert [(row["rank"], row["step"]) for row in answer["time"]["per_step"]] == [(0, None)]
     assert sum(answer["time"]["per_step"][0]["leaves"].values()) == 3000 * MS

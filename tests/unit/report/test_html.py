@@ -97,8 +97,8 @@ def test_without_scripts_the_waterfall_is_complete(page):
     assert "left:87.5%;width:12.5%" in plain
 
 
-def test_a_page_without_flops(make_store, tmp_path):
-    store = make_store(ranks=1, sections={})
+def test_a_page_without_flops(make_store, time_only, tmp_path):
+    store = make_store(ranks=1, sections=time_only)
     path = tmp_path / "report.html"
 
     save_html(document(store), store, path)
@@ -107,6 +107,44 @@ def test_a_page_without_flops(make_store, tmp_path):
     assert '<dd class="unknown">unknown</dd>' in text
     assert "FLOP-bearing time" in text
     assert "Communication was not analyzed." in text
+    assert "<title>MFU unknown · " in text
+    assert "give: <code>--gpu NAME, --model NAME," in text
+
+
+def test_a_bound_and_an_idle_option_are_explained(example, tmp_path):
+    answer = document(example)
+    answer["mfu"] |= {"value": None, "low": 0.382, "reason": "a tenth has no shapes"}
+    answer["workload"]["option_notes"] = ["--convention full has no effect: <why>"]
+
+    page = _page(answer, example, tmp_path)
+
+    assert "<dd>≥ 38.2 %</dd>" in page
+    assert '<p class="reason">a tenth has no shapes</p>' in page
+    assert '<p class="note">--convention full has no effect: &lt;why&gt;</p>' in page
+
+
+def test_the_gain_of_a_repair_has_a_column_once_one_is_known(example, tmp_path):
+    answer = document(example)
+    assert "If fixed" not in _page(answer, example, tmp_path)
+
+    answer["losses"][0]["recoverable_points"] = 4.1
+
+    assert 'class="num">If fixed</th>' in _page(answer, example, tmp_path)
+    assert '<td class="num">4.1</td>' in _page(answer, example, tmp_path)
+
+
+def test_a_long_label_is_broken_beside_its_bar(example):
+    answer = document(example)
+    answer["waterfall"][1]["label"] = "FLOP-bearing time below peak, recompute & credit included"
+
+    ticks = waterfall_figure(answer).layout.yaxis.ticktext
+
+    assert ticks[1] == "FLOP-bearing time below peak,<br>recompute &amp; credit included"
+
+
+def _page(answer, store, tmp_path) -> str:
+    save_html(answer, store, tmp_path / "report.html")
+    return (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_slow_rank_is_shaded(example, tmp_path):

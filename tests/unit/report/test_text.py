@@ -2,7 +2,7 @@ import pytest
 
 from tracelens.report.json_text import dumps, dumps_for_script
 from tracelens.report.plain_text import flow, pad, printable, shorten, width_of, wrap
-from tracelens.report.rounding import tenths_text, to_tenths
+from tracelens.report.rounding import tenths_text, tera_text, to_tenths, two_digits
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,11 @@ def test_flow_breaks_between_parts():
     assert flow(["aaa", "bbb", "ccc"], 9, indent="  ") == ["aaa · bbb", "  ccc"]
 
 
+def test_flow_leaves_no_part_alone_if_it_can():
+    assert flow(["a", "b", "c", "d"], 9, indent="  ") == ["a · b", "  c · d"]
+    assert flow(["a", "b", "c", "dddddd"], 9, indent=" ") == ["a · b · c", " dddddd"]
+
+
 @pytest.mark.parametrize(
     ("values", "total", "expected"),
     [
@@ -74,6 +79,29 @@ def test_columns_add_up_for_many_splits():
 )
 def test_tenths_text(tenths, signed, expected):
     assert tenths_text(tenths, signed=signed) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.0276, "0.028"),
+        (0.0996, "0.10"),
+        (0.999, "1.0"),
+        (0, "0"),
+        (-0.0276, "-0.028"),
+        (3.21e-12, "3.2e-12"),
+    ],
+)
+def test_two_digits(value, expected):
+    assert two_digits(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("flop_per_s", "expected"),
+    [(1158.7e12, "1,159"), (100e12, "100"), (15.7e12, "15.7"), (4.3e9, "0.0043"), (0, "0")],
+)
+def test_tera_text(flop_per_s, expected):
+    assert tera_text(flop_per_s) == expected
 
 
 def test_dumps_keeps_order_and_control_characters_off():

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracelens.report.plain_text import shorten
+from tracelens.report.rounding import tera_text, two_digits
 from tracelens.store import Store
 from tracelens.units import NS_PER_S, format_duration
 
@@ -140,5 +141,10 @@ def _rate(row: Mapping[str, Any], peak_flop_per_s: float | None) -> str:
     if not row["leaf"].startswith("flop.") or not row["executed_flop"] or not row["dur_ns"]:
         return ""
     flop_per_s = row["executed_flop"] * NS_PER_S / row["dur_ns"]
-    share = f" ({100 * flop_per_s / peak_flop_per_s:.0f} % of peak)" if peak_flop_per_s else ""
-    return f"{flop_per_s / 1e12:,.0f} TFLOP/s{share}"
+    share = f" ({_percent(flop_per_s / peak_flop_per_s)} of peak)" if peak_flop_per_s else ""
+    return f"{tera_text(flop_per_s)} TFLOP/s{share}"
+
+
+def _percent(fraction: float) -> str:
+    points = 100 * fraction
+    return f"{points:.0f} %" if points >= 1 else f"{two_digits(points)} %"

@@ -8,13 +8,6 @@ from tracelens.store import Store
 
 _UNCLASSIFIED_FRAC = 0.02
 
-_NOT_COMPUTED = {
-    "by_phase": "time.by_phase is null: this version does not split time by phase",
-    "by_module": "time.by_module is null: this version does not split time by module",
-    "stragglers": "stragglers is null: ranks were not compared with each other",
-    "pipeline": "pipeline is null: no pipeline schedule was recognized",
-    "collectives": "collectives is null: communication was not analyzed",
-}
 _UNDIVIDED = (
     "comm.*.undivided: waiting for other ranks and transfer are not told apart in this time"
 )
@@ -44,15 +37,17 @@ def quality(store: Store, account: Account) -> dict[str, Any]:
 
 
 def notes(store: Store, account: Account) -> list[str]:
-    """Return what stages noted, warnings first, then what this version does not compute."""
+    """Return what stages noted, warnings first."""
     found = store.rows(
         "SELECT text FROM raw.note GROUP BY text "
         "ORDER BY min(CASE severity WHEN 'warning' THEN 0 ELSE 1 END), min(input), min(rowid)"
     )
-    missing = [text for name, text in _NOT_COMPUTED.items() if store.result(name) is None]
-    if any(leaf.endswith(".undivided") for leaf in account.leaves()):
-        missing.append(_UNDIVIDED)
-    return [*_unclassified_note(store, account), *(text for (text,) in found), *missing]
+    undivided = any(leaf.endswith(".undivided") for leaf in account.leaves())
+    return [
+        *_unclassified_note(store, account),
+        *(text for (text,) in found),
+        *([_UNDIVIDED] if undivided else []),
+    ]
 
 
 def unclassified_frac(store: Store, account: Account) -> float | None:

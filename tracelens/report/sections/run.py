@@ -24,7 +24,10 @@ def inputs(store: Store) -> list[dict[str, Any]]:
 
 
 def run(store: Store) -> dict[str, Any]:
-    """Return who ran: a stable id, a name, the ranks seen and the devices."""
+    """Return who ran: a stable id, a name, when, the ranks seen and the devices.
+
+    Formats tell the start with different precision: all are cut to seconds, UTC.
+    """
     ranks = [rank for (rank,) in store.rows("SELECT DISTINCT rank FROM rank ORDER BY rank")]
     devices = store.rows(
         "SELECT DISTINCT device_name FROM rank WHERE device_name IS NOT NULL ORDER BY device_name"
@@ -33,8 +36,8 @@ def run(store: Store) -> dict[str, Any]:
     return {
         "id": _run_id(store),
         "name": _run_name(store),
-        "started_at": store.scalar("SELECT min(started_at) FROM input"),
-        "world_size": store.scalar("SELECT max(world_size) FROM raw.process"),
+        "started_at": store.scalar("SELECT min(left(started_at, 19)) || 'Z' FROM input"),
+        "world_size": _world_size(store),
         "ranks": ranks,
         "devices": [name for (name,) in devices],
         "clock_alignment": {
@@ -42,6 +45,13 @@ def run(store: Store) -> dict[str, Any]:
             "epsilon_ns": alignment.get("epsilon_ns"),
         },
     }
+
+
+def _world_size(store: Store) -> int | None:
+    """Return the GPUs of the job: what the FLOPs stage took it to be, else what the trace says."""
+    taken: int | None = (store.result("workload") or {}).get("world_size")
+    recorded: int | None = store.scalar("SELECT max(world_size) FROM raw.process")
+    return taken or recorded
 
 
 def _run_id(store: Store) -> str:

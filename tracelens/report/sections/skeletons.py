@@ -26,6 +26,8 @@ WORKLOAD: dict[str, Any] = {
         "unprofiled_step_time_ns": None,
         "dilation": None,
     },
+    "world_size": None,
+    "option_notes": [],
 }
 
 FLOPS: dict[str, Any] = {

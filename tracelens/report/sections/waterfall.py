@@ -1,6 +1,6 @@
-"""Which bars lead from the whole down to MFU, or, without FLOPs, to FLOP-bearing time?
+"""Which items has the waterfall, what are they called, and which losses are part of which?
 
-Ids and their order are those of the JSON contract.
+Ids are those of the JSON contract; the FLOPs stage draws up the items.
 """
 
 from collections.abc import Mapping
@@ -24,82 +24,6 @@ TIME_ITEMS = frozenset(
 """Items that time alone decides; the others are about FLOPs."""
 
 _IDLE_GROUPS = ("launch_gap", "host", "pipeline_bubble", "idle_unknown")
-_TITLES = {
-    "peak": "peak",
-    "idle": "idle and host",
-    "exposed_copy": "exposed copies",
-    "exposed_communication": "exposed communication",
-    "other_compute": "non-matmul compute",
-    "opaque": "opaque CUDA graphs",
-    "below_peak": "FLOP-bearing time below peak",
-    "below_peak.gemm": "matmul below peak",
-    "below_peak.conv": "convolution below peak",
-    "below_peak.attention": "attention below peak",
-    "below_peak.recompute": "recomputed kernels below peak",
-    "recompute_flop": "recomputed FLOPs",
-    "attention_backward_recompute": "recompute inside attention backward",
-    "padding": "padding",
-    "convention_credit": "credited, not executed (convention)",
-    "residual": "FLOPs that do not reconcile",
-    "mfu": "MFU",
-    FLOP_BEARING: "FLOP-bearing time",
-}
-
-
-def waterfall_of_time(leaves: Mapping[str, int], *, single_rank: bool) -> list[dict[str, Any]]:
-    """Build the waterfall that needs timestamps only, in shares of time."""
-    total_ns = sum(leaves.values())
-    if not total_ns:
-        return []
-    parts: dict[str, dict[str, dict[str, int]]] = {}
-    bearing: dict[str, int] = {}
-    for leaf, dur_ns in leaves.items():
-        if leaf.startswith("flop."):
-            bearing[leaf] = dur_ns
-            continue
-        item = slice_of_loss(leaf, single_rank=single_rank)
-        group = group_of_leaf(leaf, single_rank=single_rank) if item == "idle" else ""
-        parts.setdefault(item, {}).setdefault(group, {})[leaf] = dur_ns
-    items: list[dict[str, Any]] = [{"id": "peak", "label": "all GPU time", "points": 100.0}]
-    items += [
-        _time_item(item, parts[item], total_ns)
-        for item in ("idle", "exposed_copy", "exposed_communication", "other_compute", "opaque")
-        if item in parts
-    ]
-    last = {
-        "id": FLOP_BEARING,
-        "label": _TITLES[FLOP_BEARING],
-        "points": 100 * sum(bearing.values()) / total_ns,
-        "children": _leaf_nodes(bearing, total_ns, sign=1),
-    }
-    return [*items, last]
-
-
-def _time_item(item: str, groups: dict[str, dict[str, int]], total_ns: int) -> dict[str, Any]:
-    children = (
-        [_node(group, groups[group], total_ns) for group in _IDLE_GROUPS if group in groups]
-        if item == "idle"
-        else _leaf_nodes(groups[""], total_ns)
-    )
-    sum_ns = sum(ns for leaves in groups.values() for ns in leaves.values())
-    points = -100 * sum_ns / total_ns
-    return {"id": item, "label": _TITLES[item], "points": points, "tag": "M", "children": children}
-
-
-def _node(group: str, leaves: dict[str, int], total_ns: int) -> dict[str, Any]:
-    return {
-        "id": group,
-        "label": GROUP_TITLES[group],
-        "points": -100 * sum(leaves.values()) / total_ns,
-        "children": _leaf_nodes(leaves, total_ns),
-    }
-
-
-def _leaf_nodes(leaves: dict[str, int], total_ns: int, *, sign: int = -1) -> list[dict[str, Any]]:
-    return [
-        {"id": leaf, "label": title(leaf), "points": sign * 100 * dur_ns / total_ns}
-        for leaf, dur_ns in leaves.items()
-    ]
 
 
 def slice_of_loss(loss: str, *, single_rank: bool) -> str:
@@ -114,8 +38,8 @@ def slice_of_loss(loss: str, *, single_rank: bool) -> str:
 
 
 def title(item: str) -> str:
-    """Return the words for a leaf, a group or a waterfall item; the id itself when it is new."""
-    return _TITLES.get(item) or LEAF_TITLES.get(item) or GROUP_TITLES.get(item) or item
+    """Return the words for a leaf or a group; the id itself when it is new."""
+    return LEAF_TITLES.get(item) or GROUP_TITLES.get(item) or item
 
 
 def label_of(item: Mapping[str, Any], parent: str = "") -> str:

@@ -6,16 +6,23 @@ from tracelens.store import Store
 
 
 def window(store: Store) -> dict[str, Any]:
-    """Return the analysed window: its rule, its steps, those left out and why."""
+    """Return the analysed window: its rule, its steps, those left out and why.
+
+    ``per_rank[].steps`` is null where the window is not made of steps.
+    """
     chosen = store.result("window") or {}
     per_rank = store.records(
         "SELECT rank, min(start_ns) AS start_ns, max(end_ns) AS end_ns, "
         "sum(dur_ns)::BIGINT AS duration_ns, count(*) AS steps "
         "FROM step WHERE included GROUP BY rank ORDER BY rank"
     )
+    steps = chosen["steps"] if chosen else _steps(store)
+    if not steps:
+        for row in per_rank:
+            row["steps"] = None
     return {
         "source": chosen.get("source"),
-        "steps": chosen["steps"] if chosen else _steps(store),
+        "steps": steps,
         "excluded_steps": chosen["excluded_steps"] if chosen else _excluded(store),
         "confidence": chosen.get("confidence"),
         "note": chosen.get("note"),

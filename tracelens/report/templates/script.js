@@ -16,6 +16,16 @@
     showAll.hidden = slice === null;
   }
 
+  function hasLosses(item) {
+    return [...document.querySelectorAll("[data-slice]")].some((row) => row.dataset.slice === item);
+  }
+
+  function choose(item) {
+    const known = hasLosses(item);
+    select(known ? item : null);
+    if (known) byId("losses-title").scrollIntoView({ behavior: "smooth" });
+  }
+
   function ink() {
     return getComputedStyle(document.body).color;
   }
@@ -29,18 +39,32 @@
     chart.hidden = false;
     await Plotly.newPlot(chart, figure.data, figure.layout, { displayModeBar: false, responsive: true });
     plain.hidden = true;
-    chart.on("plotly_click", (event) => {
-      const item = event.points[0].customdata[0];
-      const known = [...document.querySelectorAll("[data-slice]")].some((row) => row.dataset.slice === item);
-      select(known ? item : null);
-      if (known) byId("losses-title").scrollIntoView({ behavior: "smooth" });
-    });
+    chart.on("plotly_click", (event) => choose(event.points[0].customdata[0]));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
       Plotly.relayout(chart, { "font.color": ink() });
     });
   }
 
+  for (const bar of plain.children) {
+    if (!hasLosses(bar.dataset.item)) continue;
+    bar.tabIndex = 0;
+    bar.addEventListener("click", () => choose(bar.dataset.item));
+    bar.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(bar.dataset.item); });
+  }
   showAll.addEventListener("click", () => select(null));
-  // Without DecompressionStream the plain list stays: it holds the same figures.
-  draw().catch(() => { chart.hidden = true; plain.hidden = false; });
+
+  // The plain list holds the same figures: it stays where the chart is too wide for the screen, and
+  // where DecompressionStream is missing.
+  const wide = matchMedia("(min-width: 700px)");
+  let drawn = null;
+  function show() {
+    if (wide.matches && drawn === null) drawn = draw();
+    Promise.resolve(drawn).then(() => {
+      chart.hidden = drawn === null || !wide.matches;
+      plain.hidden = !chart.hidden;
+      if (!chart.hidden) Plotly.Plots.resize(chart);
+    }).catch(() => { chart.hidden = true; plain.hidden = false; });
+  }
+  wide.addEventListener("change", show);
+  show();
 })();
