@@ -9,6 +9,9 @@ TraceLensError                 1   base class; never raised itself
 └── ExternalToolError          7   nsys is missing, too old, or failed
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -63,3 +66,16 @@ class ExternalToolError(TraceLensError):
     """A program that the user must provide is missing, too old, or failed."""
 
     exit_code = 7
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Tell as a usage error that a file which the user named for output cannot be written.
+
+    Raises:
+        UsageError: if the system refuses what is done inside.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error

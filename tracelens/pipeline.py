@@ -4,11 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from tracelens.attribution import attribute as partition
+from tracelens.attribution.compat_hta import HtaBreakdown, hta_breakdown
 from tracelens.classify import classify
+from tracelens.classify.hta import hta_class
 from tracelens.comm import describe_collectives, summarize_collectives
 from tracelens.flops import FlopsOptions, assign_flops, close_account, find_recompute
-from tracelens.ingest import ImportOptions, find_inputs, link_activities, load
+from tracelens.ingest import ImportOptions, find_inputs, link_activities, load, passed_over
+from tracelens.ingest.chrome.hta_events import read_hta_events
 from tracelens.store import Store
 
 
@@ -48,7 +53,10 @@ def analyze(paths: Sequence[str | Path], store: Store, options: Options | None =
     """
     options = options or Options()
     options.on_stage("reading")
-    load(find_inputs(paths), store, options.reading, rank_pattern=options.rank_pattern)
+    found = find_inputs(paths)
+    load(found, store, options.reading, rank_pattern=options.rank_pattern)
+    for remark in passed_over(paths, found):
+        store.append("note", {"severity": ["warning"], "text": [remark]})
     options.on_stage("linking")
     link_activities(store)
     options.on_stage("classifying")
@@ -62,3 +70,25 @@ def analyze(paths: Sequence[str | Path], store: Store, options: Options | None =
     summarize_collectives(store)
     options.on_stage("closing the account")
     close_account(store, options.flops)
+
+
+def compare_with_hta(paths: Sequence[str | Path]) -> dict[Path, HtaBreakdown | None]:
+    """Return the figures that HolisticTraceAnalysis gives for Chrome traces, file by file.
+
+    Nothing of it enters an account: HTA looks at other events, and rounds.
+
+    Args:
+        paths: files, folders or globs; several files are the ranks of one run.
+
+    Raises:
+        TraceLensError: of the kind that says what is wrong and what to do.
+    """
+    traces = [read_hta_events(path) for path in find_inputs(paths)]
+    steps = set().union(*(trace.step_names for trace in traces))
+    found = {}
+    for trace in traces:
+        kept = trace.kept(drop_last_step=len(steps) > 1)
+        start_us, end_us = trace.times_us()
+        kind = np.array([hta_class(name) for name in trace.names], str)
+        found[trace.path] = hta_breakdown(start_us[kept], end_us[kept], kind[kept])
+    return found

@@ -1,10 +1,14 @@
 """The analysed run as a Python object: figures, tables, reports."""
 
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tracelens.errors import UsageError
+from tracelens.errors import UsageError, writing
 from tracelens.flops import FlopsOptions
 from tracelens.ingest import ImportOptions
 from tracelens.pipeline import Options, analyze
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
 _FLOPS_FIELDS = frozenset(FlopsOptions.__dataclass_fields__)
 _READING_FIELDS = frozenset({"nsys", "with_stacks"})
 _OWN_FIELDS = frozenset({"window", "rank_pattern"})
+_TEXT_FIELDS = _OWN_FIELDS | {"convention", "dtype", "gpu"}
+_ALIASES = {"sm_clock": "sm_clock_mhz"}
+"""Options of the command line whose field carries its unit."""
+_HEAD_BYTES = 256
 
 
 class Run:
@@ -26,13 +34,14 @@ class Run:
 
     Args:
         store: a store that the pipeline has filled.
+        answer: what ``to_dict`` returns, where it is known already.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, answer: dict[str, Any] | None = None) -> None:
         from tracelens.report import document
 
         self._store = store
-        self._document = document(store)
+        self._document = document(store) if answer is None else answer
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -41,7 +50,9 @@ class Run:
         Raises:
             InputError: if it is no store of this version.
         """
-        return cls(Store.open(Path(path)))
+        store = Store.open(Path(path))
+        with store.guarded():
+            return cls(store)
 
     @property
     def mfu(self) -> float | None:
@@ -95,10 +106,17 @@ class Run:
         return waterfall_figure(self._document)
 
     def save_html(self, path: str | Path) -> None:
-        """Write the self-contained report."""
+        """Write the self-contained report.
+
+        Raises:
+            UsageError: if the file cannot be written, or is another thing than a page.
+        """
         from tracelens.report import save_html
 
-        save_html(self._document, self._store, Path(path))
+        page = Path(path)
+        check_page(page)
+        with writing(page):
+            save_html(self._document, self._store, page)
 
     def render(self, *, all_rows: bool = False, color: bool = False, width: int = 100) -> str:
         """Return the report as text for a terminal."""
@@ -128,6 +146,7 @@ def attribute(
     traces: str | Path | Sequence[str | Path],
     *,
     store: str | Path | None = None,
+    max_memory: str | None = None,
     **options: Any,
 ) -> Run:
     """Attribute one run: the library form of ``tracelens attribute``.
@@ -135,6 +154,7 @@ def attribute(
     Args:
         traces: a file, folder or glob, or several; several files are the ranks of one run.
         store: file that keeps the database; in memory when left out.
+        max_memory: memory limit of the database, e.g. ``"4GB"``.
         **options: as on the command line, with underscores: ``model``, ``seq_len``,
             ``tokens_per_step``, ``window``, ``gpu``, ``peak``, ``dtype``, ``convention``, ...
 
@@ -145,49 +165,102 @@ def attribute(
         TraceLensError: of the kind that says what is wrong and what to do.
     """
     paths = [traces] if isinstance(traces, str | Path) else list(traces)
-    settings = options_from(options)
-    database = new_store(store)
+    kept = None if store is None else Path(store)
+    return analyzed(paths, options_from(options), store=kept, max_memory=max_memory)
+
+
+def analyzed(
+    traces: Sequence[str | Path],
+    options: Options,
+    *,
+    store: Path | None = None,
+    max_memory: str | None = None,
+) -> Run:
+    """Run an analysis; a store is built beside the one it replaces, which a failure leaves alone.
+
+    Raises:
+        TraceLensError: of the kind that says what is wrong and what to do.
+    """
+    if store is None:
+        return _filled(traces, options, Store(max_memory=max_memory))
+    target = _target_of_store(store)
+    if options.reading.cache_dir is None:
+        reading = replace(options.reading, cache_dir=target.parent)
+        options = replace(options, reading=reading)
+    # A folder of its own also takes what DuckDB writes beside a database.
+    with writing(store):
+        folder = Path(tempfile.mkdtemp(prefix=".tracelens-", dir=target.parent))
     try:
-        analyze(paths, database, settings)
-        return Run(database)
+        part = folder / "store"
+        run = _filled(traces, options, Store(part, max_memory=max_memory))
+        run.close()
+        with writing(store):
+            part.replace(target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Run(Store.open(target), run.to_dict())
+
+
+def _filled(traces: Sequence[str | Path], options: Options, store: Store) -> Run:
+    try:
+        with store.guarded():
+            analyze(traces, store, options)
+            return Run(store)
     except BaseException:
-        database.close()
-        if store is not None:
-            Path(store).unlink(missing_ok=True)
+        store.close()
         raise
 
 
-def new_store(path: str | Path | None, max_memory: str | None = None) -> Store:
-    """Create a store; an existing store is replaced, any other file is refused.
+def _target_of_store(path: Path) -> Path:
+    """Return where a store goes; an existing store is replaced, any other file is refused."""
+    with writing(path):
+        _check_folder(path)
+        if path.exists() and not Store.is_store(path):
+            raise UsageError(f"{path}: exists and is not a TraceLens store; not overwritten")
+        return path.resolve()
+
+
+def check_page(path: Path) -> None:
+    """Refuse a place for a report where it cannot be written or would destroy another file.
 
     Raises:
-        UsageError: if the file exists and is no store, or its folder does not exist.
+        UsageError: with the reason.
     """
-    if path is None:
-        return Store(max_memory=max_memory)
-    target = Path(path)
-    if target.exists():
-        if not Store.is_store(target):
-            raise UsageError(f"{target}: exists and is not a TraceLens store; not overwritten")
-        target.unlink()
-    if not target.parent.is_dir():
-        raise UsageError(f"{target}: the folder does not exist")
-    return Store(target, max_memory=max_memory)
+    with writing(path):
+        _check_folder(path)
+        if path.is_file():
+            with path.open("rb") as file:
+                start = file.read(_HEAD_BYTES).lstrip().lower()
+            if start and not start.startswith((b"<!doctype html", b"<html")):
+                raise UsageError(f"{path}: exists and is not an HTML page; not overwritten")
+
+
+def _check_folder(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: the folder does not exist")
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder", hint="name a file in it")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"{path}: cannot be written: no permission")
 
 
 def options_from(values: Mapping[str, Any]) -> Options:
     """Sort keyword options into the stages that they belong to.
 
     Raises:
-        UsageError: if an option does not exist.
+        UsageError: if an option does not exist, or holds no text where text is needed.
     """
-    unknown = set(values) - _FLOPS_FIELDS - _READING_FIELDS - _OWN_FIELDS
+    given = {_ALIASES.get(name, name): item for name, item in values.items() if item is not None}
+    known = _FLOPS_FIELDS | _READING_FIELDS | _OWN_FIELDS
+    unknown = set(given) - known
     if unknown:
-        known = sorted(_FLOPS_FIELDS | _READING_FIELDS | _OWN_FIELDS)
         raise UsageError(
-            f"unknown option: {', '.join(sorted(unknown))}", hint=f"options: {', '.join(known)}"
+            f"unknown option: {', '.join(sorted(unknown))}",
+            hint=f"options: {', '.join(sorted(known))}",
         )
-    given = {name: value for name, value in values.items() if value is not None}
+    for name in sorted(_TEXT_FIELDS & set(given)):
+        if not isinstance(given[name], str):
+            raise UsageError(f"{name} must be text, not {given[name]!r}")
     return Options(
         **{name: given[name] for name in _OWN_FIELDS & set(given)},
         reading=ImportOptions(**{name: given[name] for name in _READING_FIELDS & set(given)}),

@@ -7,6 +7,7 @@ NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 INT64_MAX = 2**63 - 1
 _FRACTION_DIGITS = 3
+_LONGEST_TEXT = 100  # no time has more digits; converting millions of them takes forever
 
 
 def us_text_to_ns(text: str) -> int | None:
@@ -21,6 +22,8 @@ def us_text_to_ns(text: str) -> int | None:
     Returns:
         Nanoseconds, or ``None`` when the text is not a finite number that fits 64 bits.
     """
+    if len(text) > _LONGEST_TEXT:
+        return None
     whole, _, fraction = text.partition(".")
     if len(fraction) <= _FRACTION_DIGITS and (fraction.isdecimal() or not fraction):
         digits = whole.removeprefix("-")

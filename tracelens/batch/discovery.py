@@ -13,6 +13,10 @@ _RANK = re.compile(r"(?<![a-z])(rank|worker)[-_.]?\d+", re.IGNORECASE)
 _REPORTS = {".nsys-rep", ".qdrep"}
 _NSIGHT = _REPORTS | {".sqlite", ".db"}
 
+# Names that only profilers give, and names that others give too: JSON of other programs is no trace.
+_ONLY_TRACES = (".nsys-rep", ".qdrep", ".pt.trace.json", ".pt.trace.json.gz")
+_MAYBE_TRACES = (".json", ".json.gz", ".sqlite")
+
 Recognizer = Callable[[Path], bool]
 """Tells from the content whether a file (or folder) is a trace."""
 
@@ -126,11 +130,20 @@ def _without_exported(traces: Iterable[Path]) -> list[Path]:
 
 
 def _is_trace(path: Path, recognize: Recognizer) -> bool | None:
-    """Ask what a file or folder is; ``None`` for a file that cannot be read."""
+    """Ask what a file or folder is; ``None`` for a trace that cannot be read."""
     try:
-        return recognize(path)
+        return recognize(path) or (None if _is_broken(path) else False)
     except (OSError, InputError):
         return False if path.is_dir() else None
+
+
+def _is_broken(path: Path) -> bool:
+    """Tell whether a file that is no trace was meant to be one."""
+    if not path.is_file():
+        return False
+    if path.name.endswith(_ONLY_TRACES):
+        return True
+    return path.name.endswith(_MAYBE_TRACES) and path.stat().st_size == 0
 
 
 def _name_below(root: Path, path: Path) -> str:

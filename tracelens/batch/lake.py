@@ -39,6 +39,7 @@ _RUN_SCHEMA = pa.schema(
         ("ranks", pa.int64()),
         ("device", pa.string()),
         ("mfu", pa.float64()),
+        ("mfu_low", pa.float64()),
         ("hfu", pa.float64()),
         ("mfu_reason", pa.string()),
         ("total_ns", pa.int64()),
@@ -65,6 +66,7 @@ class RunRow:
     ranks: int | None = None
     device: str | None = None
     mfu: float | None = None
+    mfu_low: float | None = None
     hfu: float | None = None
     mfu_reason: str | None = None
     total_ns: int | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from tracelens.batch.discovery import Recognizer, RunFiles, discover
 from tracelens.batch.lake import Lake, RunRow, Status, paths_as_text, run_id, run_key
-from tracelens.errors import AbstainedError, InputError, TraceLensError
+from tracelens.errors import AbstainedError, InputError, TraceLensError, UsageError
 from tracelens.store.database import version
 
 Attribute = Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]]
@@ -33,6 +33,17 @@ class BatchReport:
         """Return how many runs tried now ended in ``status``."""
         return sum(row.status == status for row in self.done)
 
+    @property
+    def summary(self) -> str:
+        """How the runs ended, in one line; abstaining and failing are not success."""
+        parts = (
+            (self.count("ok"), "attributed"),
+            (self.count("abstained"), "abstained"),
+            (self.count("failed"), "failed"),
+            (len(self.skipped), "unchanged"),
+        )
+        return ", ".join(f"{count} {word}" for count, word in parts)
+
 
 def _silent(_row: RunRow) -> None:
     """Report progress to nobody."""
@@ -54,7 +65,8 @@ def run_batch(
 
     Raises:
         InputError: if a path does not exist.
-        UsageError: if the lake cannot be written.
+        UsageError: if the lake cannot be written, or if an option is refused before any run was
+            attributed with it.
     """
     # The lake may lie below one of the paths.
     runs = [run for run in discover(paths, recognize) if not _inside(run, lake)]
@@ -67,7 +79,8 @@ def run_batch(
         if known and key and known.key == key and _is_final(known):
             skipped.append(known)
             continue
-        row, leaves = _attributed(run, key or "", options, attribute)
+        proven = any(known.status == "ok" for known in (*done, *skipped))
+        row, leaves = _attributed(run, key or "", options, attribute, proven=proven)
         store.put(row, leaves)
         done.append(row)
         progress(row)
@@ -75,7 +88,12 @@ def run_batch(
 
 
 def _attributed(
-    run: RunFiles, key: str, options: Mapping[str, Any], attribute: Attribute
+    run: RunFiles,
+    key: str,
+    options: Mapping[str, Any],
+    attribute: Attribute,
+    *,
+    proven: bool,
 ) -> tuple[RunRow, Mapping[str, int]]:
     figures: dict[str, Any] = {}
     leaves: dict[str, int] = {}
@@ -86,6 +104,10 @@ def _attributed(
     except AbstainedError as error:
         status, exit_code, message = "abstained", error.exit_code, _told(error)
     except TraceLensError as error:
+        # Every run would fail in the same way. Once a run went well, the options suit the night and
+        # the trace is what is odd; so it is when the message names no option.
+        if isinstance(error, UsageError) and error.message.startswith("--") and not proven:
+            raise
         status, exit_code, message = "failed", error.exit_code, _told(error)
     except Exception as error:  # noqa: BLE001 - a bug in one run must not cost the night
         status, exit_code, message = "failed", 1, f"bug: {type(error).__name__}: {error}"
@@ -113,6 +135,7 @@ def _figures(answer: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]
         "ranks": len(run["ranks"]) if run.get("ranks") is not None else None,
         "device": _printable(", ".join(devices)) or None,
         "mfu": mfu.get("value"),
+        "mfu_low": mfu.get("low"),
         "hfu": mfu.get("hfu"),
         "mfu_reason": _printable(mfu.get("reason")),
         "total_ns": answer["window"]["total_ns"],

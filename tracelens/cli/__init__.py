@@ -1,5 +1,8 @@
 """The command line: one file a command; expected errors end here, without a traceback."""
 
+import io
+import os
+import signal
 import sys
 import traceback
 
@@ -11,9 +14,10 @@ _BUG = 1
 
 def main() -> None:
     """Run the command line and leave with its exit status."""
-    from tracelens.cli.app import app
-
+    _settle_streams()
     try:
+        from tracelens.cli.app import app
+
         app()
     except TraceLensError as error:
         sys.stderr.write(f"error: {_printable(error.message)}\n")
@@ -27,6 +31,19 @@ def main() -> None:
         traceback.print_exc()
         sys.stderr.write("\nerror: this is a bug of TraceLens; please report the lines above\n")
         sys.exit(_BUG)
+
+
+def _settle_streams() -> None:
+    """Let a reader close the pipe, and show what the encoding of a terminal lacks as ``?``."""
+    if hasattr(signal, "SIGPIPE"):
+        # As other programs do: ``tracelens sql ... | head`` ends without a word.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started the program
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _printable(text: str) -> str:

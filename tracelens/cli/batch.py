@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tracelens.cli import settings
+from tracelens.cli.output import show
+
+if TYPE_CHECKING:
+    from tracelens.batch import RunRow
 
 
+@settings.takes_analysis
 def batch(
     paths: Annotated[
         list[Path],
@@ -18,40 +23,42 @@ def batch(
             show_default=False,
         ),
     ],
+    options: dict[str, Any],
     lake: Annotated[Path, typer.Option(metavar="DIR", help="Where results are kept.")],
-    model: settings.Model = None,
-    seq_len: settings.SeqLen = None,
-    tokens_per_step: settings.TokensPerStep = None,
-    gpu: settings.Gpu = None,
-    window: settings.Window = None,
 ) -> None:
     """Attribute every run found; unchanged runs are skipped, a failed run stops nothing."""
-    from tracelens.batch import RunRow, run_batch
+    from tracelens.batch import run_batch
     from tracelens.ingest.inputs import recognize
-    from tracelens.run import attribute
+    from tracelens.run import attribute, options_from
 
     def attributed(files: Sequence[Path], options: Mapping[str, Any]) -> Mapping[str, Any]:
         with attribute(list(files), **options) as run:
             return run.to_dict()
 
-    def show(row: RunRow) -> None:
-        mfu = f"MFU {100 * row.mfu:.1f} %" if row.mfu is not None else (row.message or "")
-        typer.echo(f"{row.status:10s} {row.name}  {mfu}")
-
-    values = {
-        "model": model,
-        "seq_len": seq_len,
-        "tokens_per_step": tokens_per_step,
-        "gpu": gpu,
-        "window": window,
-    }
-    given = {name: value for name, value in values.items() if value is not None}
+    # Said once, before the first run, not by every run of the night.
+    options_from({name: value for name, value in options.items() if name != "max_memory"})
     report = run_batch(
         paths,
         lake,
-        given,
+        options,
         attribute=attributed,
         recognize=lambda path: recognize(path) is not None,
-        progress=show,
+        progress=lambda row: show(_line(row)),
     )
-    typer.echo(f"{len(report.done)} runs attributed, {len(report.skipped)} unchanged")
+    show(f"{len(report.done)} runs attributed, {len(report.skipped)} unchanged")
+
+
+def _line(row: "RunRow") -> str:
+    from tracelens.report.plain_text import printable
+
+    return printable(f"{row.status:10s} {row.name}  {_outcome(row)}")
+
+
+def _outcome(row: "RunRow") -> str:
+    """Say MFU or a bound of it, and where there is no MFU, why."""
+    from tracelens.report.headline import mfu_figure
+
+    if row.status != "ok":
+        return row.message
+    known = mfu_figure({"mfu": {"value": row.mfu, "low": row.mfu_low, "scope": None}})
+    return f"{known}: {row.mfu_reason}" if row.mfu is None and row.mfu_reason else known

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from tracelens.cli import settings
+from tracelens.cli.output import show
 from tracelens.errors import UsageError
 
 
@@ -19,16 +20,18 @@ def flops(
 ) -> None:
     """Show model FLOPs per token under every convention, and the MFU of a throughput."""
     from tracelens.flops import flops_per_token_by_convention, peak_flop_per_s
+    from tracelens.flops.peaks import check_device
 
     peak = None
     if gpu is not None:
+        check_device(gpu)
         peak = peak_flop_per_s(gpu, dtype=dtype or "bf16")
         if peak is None:
             raise UsageError(f"--gpu {gpu}: no peak known for {dtype or 'bf16'}")
-        typer.echo(f"{gpu}: {peak / 1e12:,.1f} TFLOP/s {dtype or 'bf16'}, dense")
-    typer.echo(f"{'convention':24s} {'GFLOP/token':>12s}" + ("      MFU" if peak else ""))
+        show(f"{gpu}: {peak / 1e12:,.1f} TFLOP/s {dtype or 'bf16'}, dense")
+    show(f"{'convention':24s} {'GFLOP/token':>12s}" + ("      MFU" if peak else ""))
     for name, value in flops_per_token_by_convention(model, seq_len=seq).items():
         line = f"{name:24s} {value / 1e9:12.3f}"
         if peak and tokens_per_s_per_gpu:
             line += f" {100 * value * tokens_per_s_per_gpu / peak:7.2f} %"
-        typer.echo(line)
+        show(line)

@@ -1,7 +1,14 @@
 """One line on stderr that says what is going on, only where somebody watches."""
 
+import dataclasses
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tracelens.run import Run
 
 _EVERY_S = 0.1
 
@@ -39,3 +46,21 @@ class Progress:
         if self._shown:
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
+
+
+def watched_run(
+    traces: Sequence[str], values: Mapping[str, Any], *, store: Path | None = None, quiet: bool
+) -> "Run":
+    """Run an analysis with the options of the command line, and show how far it is."""
+    from tracelens.run import analyzed, options_from
+
+    given = dict(values)
+    max_memory = given.pop("max_memory", None)
+    options = options_from(given)
+    progress = Progress(quiet=quiet)
+    reading = dataclasses.replace(options.reading, progress=progress.reading)
+    options = dataclasses.replace(options, reading=reading, on_stage=progress.stage)
+    try:
+        return analyzed(traces, options, store=store, max_memory=max_memory)
+    finally:
+        progress.clear()

@@ -1,15 +1,20 @@
 """``tracelens report``: the HTML report of a trace or of a kept store."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tracelens.cli import settings
-from tracelens.cli.attribute import analyzed
+from tracelens.cli.output import show
+from tracelens.cli.progress import watched_run
 from tracelens.errors import UsageError
 
+if TYPE_CHECKING:
+    from tracelens.run import Run
 
+
+@settings.takes_analysis
 def report(
     sources: Annotated[
         list[str],
@@ -19,32 +24,31 @@ def report(
             show_default=False,
         ),
     ],
+    options: dict[str, Any],
     html: Annotated[Path, typer.Option(metavar="FILE", help="Where the report goes.")],
-    model: settings.Model = None,
-    seq_len: settings.SeqLen = None,
-    tokens_per_step: settings.TokensPerStep = None,
-    gpu: settings.Gpu = None,
-    window: settings.Window = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: settings.Quiet = False,
 ) -> None:
     """Write the self-contained HTML loss-waterfall report."""
+    from tracelens.run import check_page
+
+    check_page(html)
+    with _run(sources, options, quiet=quiet) as run:
+        run.save_html(html)
+    if not quiet:
+        show(str(html))
+
+
+def _run(sources: list[str], options: dict[str, Any], *, quiet: bool) -> "Run":
     from tracelens.run import Run
     from tracelens.store import Store
 
-    if not html.parent.is_dir():
-        raise UsageError(f"{html}: the folder does not exist")
     first = Path(sources[0])
-    if len(sources) == 1 and first.is_file() and Store.is_store(first):
-        run = Run.open(first)
-    else:
-        values = {
-            "model": model,
-            "seq_len": seq_len,
-            "tokens_per_step": tokens_per_step,
-            "gpu": gpu,
-            "window": window,
-        }
-        run = analyzed(sources, values, None, quiet=quiet)
-    with run:
-        run.save_html(html)
-    typer.echo(str(html))
+    if len(sources) > 1 or not first.is_file() or not Store.is_store(first):
+        return watched_run(sources, options, quiet=quiet)
+    if options:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+        raise UsageError(
+            f"{first}: a store is analysed already; {names} would change nothing",
+            hint="give the options with the traces: tracelens attribute TRACE --store FILE",
+        )
+    return Run.open(first)

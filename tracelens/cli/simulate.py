@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tracelens.cli.output import show
 from tracelens.errors import UsageError, writing
 
 
@@ -59,7 +60,7 @@ def simulate(
     if show_list:
         width = max(map(len, simulation.SCENARIOS))
         for name, planned in simulation.SCENARIOS.items():
-            typer.echo(f"{name:{width}s} {planned.title}")
+            show(f"{name:{width}s} {planned.title}")
         return
     if scenario is None or out is None:
         raise UsageError("give a scenario and --out DIR", hint="tracelens simulate --list")
@@ -70,4 +71,4 @@ def simulate(
     with writing(out):
         written = simulation.write(run, out, format.value, written_as)
     for path in written:
-        typer.echo(str(path))
+        show(str(path))

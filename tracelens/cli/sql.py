@@ -1,13 +1,13 @@
 """``tracelens sql``: read-only SQL over the public views of a kept store."""
 
 import enum
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tracelens.errors import UsageError
+from tracelens.cli.output import show, show_data
+from tracelens.errors import UsageError, writing
 
 
 class Format(enum.StrEnum):
@@ -31,17 +31,31 @@ def sql(
     from tracelens.report import table_text
     from tracelens.store import Store
 
+    if format == Format.parquet and output is None:
+        raise UsageError("--format parquet needs --output FILE")
+    if output is not None:
+        _check_output(output)
     with Store.open(store) as database:
         rows = database.user_query(query)
-    if format == Format.parquet:
-        import pyarrow.parquet
-
-        if output is None:
-            raise UsageError("--format parquet needs --output FILE")
-        pyarrow.parquet.write_table(rows, output)
+    if output is None:
+        text = table_text(rows, format.value)
+        if format == Format.table:
+            show(text.removesuffix("\n"))
+        else:
+            show_data(text)
         return
-    text = table_text(rows, format.value)
-    if output is not None:
-        output.write_text(text, encoding="utf-8")
-    else:
-        sys.stdout.write(text)
+    with writing(output):
+        if format == Format.parquet:
+            import pyarrow.parquet
+
+            pyarrow.parquet.write_table(rows, output)
+        else:
+            output.write_text(table_text(rows, format.value), encoding="utf-8")
+
+
+def _check_output(output: Path) -> None:
+    from tracelens.store import Store
+
+    with writing(output):
+        if output.is_file() and Store.is_store(output):
+            raise UsageError(f"{output}: is a TraceLens store; not overwritten")

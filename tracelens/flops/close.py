@@ -188,6 +188,8 @@ def _workload(options: FlopsOptions, numerator: Numerator, scope: Scope) -> dict
 
 
 def _alarms(store: Store, closed: Closed, peak: Peak, scope: Scope) -> Iterable[str]:
+    if closed.mfu is None and closed.hfu is not None and closed.hfu > 1:
+        yield f"HFU of {100 * closed.hfu:.3g} %: shapes, number format or peak is wrong"
     if closed.mfu is not None and closed.mfu > 1:
         yield (
             f"MFU of {100 * closed.mfu:.1f} %: FLOPs, number format or peak is wrong, or the "

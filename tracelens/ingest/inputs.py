@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from tracelens.errors import InputError
+from tracelens.errors import InputError, UsageError
 from tracelens.ingest import chrome, nsight
 from tracelens.ingest.chrome.source_bytes import head_of
 
@@ -17,6 +17,7 @@ IMPORTERS: tuple[ModuleType, ...] = (
 )
 """Every importer, asked in this order. A new format is one line here."""
 
+_TRACE_NAMES = (".json", ".json.gz", ".sqlite", ".nsys-rep", ".qdrep", ".parquetdir")
 _READS = "read are: PyTorch profiler JSON(.gz), Nsight Systems .nsys-rep, .sqlite and .parquetdir"
 
 
@@ -29,24 +30,48 @@ def find_inputs(paths: Sequence[str | Path]) -> list[Path]:
 
     Raises:
         InputError: if a path does not exist or a folder holds no trace.
+        UsageError: if nothing is given.
     """
-    found: dict[Path, None] = {}
+    if not paths or not all(str(path) for path in paths):
+        raise UsageError("no trace given", hint=_READS)
+    found: dict[Path, Path] = {}
     for given in paths:
         for path in _expand(given):
-            found.setdefault(path)
-    return list(found)
+            found.setdefault(path.resolve(), path)
+    return list(found.values())
+
+
+def passed_over(paths: Sequence[str | Path], found: Sequence[Path]) -> list[str]:
+    """Say which files of the given folders look like traces by name but are not read, and why."""
+    read = {path.resolve() for path in found}
+    remarks = []
+    for folder in (Path(path) for path in paths):
+        if not folder.is_dir() or folder.resolve() in read:
+            continue
+        for path in sorted(folder.rglob("*")):
+            inside = any(parent.resolve() in read for parent in path.parents)
+            if path.name.endswith(_TRACE_NAMES) and path.resolve() not in read and not inside:
+                try:
+                    importer_of(path)
+                except InputError as error:
+                    remarks.append(f"passed over: {error.message}")
+    return remarks
 
 
 def _expand(given: str | Path) -> list[Path]:
     path = Path(given)
-    if path.is_dir() and recognize(path) is None:
-        inside = [item for item in sorted(path.rglob("*")) if _is_trace(item)]
-        if not inside:
-            raise InputError(f"{path}: no trace in this folder", hint=_READS)
-        return inside
-    if path.exists():
-        return [path]
+    try:
+        if path.is_dir() and recognize(path) is None:
+            inside = [item for item in sorted(path.rglob("*")) if _is_trace(item)]
+            if not inside:
+                raise InputError(f"{path}: no trace in this folder", hint=_READS)
+            return inside
+        if path.exists():
+            return [path]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     matches = sorted(glob.glob(str(given), recursive=True))  # noqa: PTH207 - absolute globs too
+    matches = [match for match in matches if Path(match).exists()]
     if not matches:
         raise InputError(f"{given}: no such file", hint="check the path")
     return [path for match in matches for path in _expand(match)]
@@ -63,6 +88,8 @@ def _is_trace(path: Path) -> bool:
 
 def recognize(path: Path) -> ModuleType | None:
     """Return the importer that reads ``path``, or ``None``."""
+    if not path.is_dir() and not path.is_file():
+        return None  # a pipe or a device: opening it might never return
     head = b"" if path.is_dir() else head_of(path)
     return next((item for item in IMPORTERS if item.recognizes(path, head)), None)
 
@@ -74,10 +101,12 @@ def importer_of(path: Path) -> tuple[ModuleType, bytes]:
         InputError: if the file is unreadable, empty, or no trace.
     """
     try:
+        if not path.is_dir() and not path.is_file():
+            raise InputError(f"{path}: neither a file nor a folder")
         head = b"" if path.is_dir() else head_of(path)
         empty = path.is_file() and path.stat().st_size == 0
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     if empty:
         raise InputError(f"{path}: the file is empty", hint="was the profiler stopped too early?")
     for item in IMPORTERS:

@@ -50,7 +50,9 @@ def link_activities(store: Store) -> None:
         agree, total = store.rows(_EXTERNAL, [process])[0]
         if total and agree >= _PROVEN_FRAC * total:
             store.execute(_USE_EXTERNAL, [process])
-    store.execute("DROP TABLE _call; DROP TABLE _launched; DROP TABLE _call_op")
+    store.execute(
+        "DROP TABLE _call; DROP TABLE _activity; DROP TABLE _launched; DROP TABLE _call_op"
+    )
 
 
 def _enclosing_ops(store: Store) -> None:

@@ -1,6 +1,7 @@
 """Read the files of one run into the store and tell how it went."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -32,14 +33,21 @@ def load(
     """
     found = [importer_of(path) for path in paths]
     _one_profiler(paths, found)
+    seen: dict[str, Path] = {}
     for number, (path, (importer, head)) in enumerate(zip(paths, found, strict=True)):
+        digest = _sha256(path)
+        if digest in seen:
+            raise UsageError(
+                f"{path}: the same content as {seen[digest]}", hint="give each trace once"
+            )
+        seen[digest] = path
         store.append(
             "input",
             {
                 "input": [number],
-                "path": [str(path)],
+                "path": [os.fsencode(path).decode("utf-8", "backslashreplace")],
                 "format": [importer.FORMAT],
-                "sha256": [_sha256(path)],
+                "sha256": [digest],
                 "bytes": [_size_bytes(path)],
             },
         )

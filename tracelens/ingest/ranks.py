@@ -97,4 +97,4 @@ def _by_pattern(gpus: list[_Gpu], pattern: str) -> tuple[list[int], str]:
 
 def _rank_in_name(path: str) -> int | None:
     found = _RANK_IN_NAME.search(Path(path).name)
-    return int(found.group(1)) if found else None
+    return int(found.group(1)) if found and len(found.group(1)) < 10 else None

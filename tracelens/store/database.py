@@ -1,6 +1,7 @@
 """One DuckDB database a run: opened, filled by column, queried. Nothing else imports duckdb."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata, resources
@@ -12,9 +13,18 @@ import numpy as np
 import pyarrow as pa
 
 from tracelens.errors import InputError, UsageError
+from tracelens.store.user_query import interrupts, run_user_query
 from tracelens.views import VIEWS, sql_of
 
 SCHEMA_VERSION = 1
+# Extensions are never fetched: traces are read on machines without a network.
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+_MAGIC = b"DUCK"
+_MAGIC_OFFSET = 8
+_MEMORY = re.compile(r"\d+(\.\d+)?\s*([kmgt]i?b|%)", re.IGNORECASE)
 Parameters = Sequence[Any] | Mapping[str, Any]
 _ID_COLUMNS = {
     "activity": "activity_id",
@@ -41,15 +51,10 @@ class Store:
 
     def __init__(self, path: Path | None = None, *, max_memory: str | None = None) -> None:
         self._open(str(path) if path else ":memory:", read_only=False)
-        if max_memory:
-            self._con.execute(f"SET memory_limit = '{_plain(max_memory)}'")
-        self._con.execute(resources.files("tracelens.store").joinpath("schema.sql").read_text())
-        self._con.execute(
-            "INSERT INTO raw.meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)]
-        )
-        self._con.execute("INSERT INTO raw.meta VALUES ('tracelens_version', ?)", [version()])
-        for view in VIEWS:
-            self._con.execute(sql_of(view))
+        with self.guarded():
+            if max_memory is not None:
+                self._limit_memory(max_memory)
+            self._create()
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -78,8 +83,11 @@ class Store:
     def is_store(cls, path: Path) -> bool:
         """Tell whether a file is a TraceLens database of any version."""
         try:
-            con = duckdb.connect(str(path), read_only=True)
-        except duckdb.Error:
+            with path.open("rb") as file:
+                if file.read(len(_MAGIC) + _MAGIC_OFFSET)[_MAGIC_OFFSET:] != _MAGIC:
+                    return False
+            con = duckdb.connect(str(path), read_only=True, config=_CONFIG)
+        except (duckdb.Error, OSError):
             return False
         try:
             return con.execute("SELECT 1 FROM raw.meta LIMIT 1").fetchone() is not None
@@ -89,17 +97,53 @@ class Store:
             con.close()
 
     def _open(self, database: str, *, read_only: bool) -> None:
-        # Extensions are never fetched: traces are read on machines without a network.
-        config: dict[str, str | bool | int | float | list[str]] = {
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-        }
-        self._con = duckdb.connect(database, read_only=read_only, config=config)
+        self._con = duckdb.connect(database, read_only=read_only, config=_CONFIG)
         self._con.execute("SET enable_progress_bar = false")
         self._con.execute("SET python_enable_replacements = false")  # no Python variable is a table
         self._name_ids: dict[str, int] = {}
         self._flushed_names = 0
         self._next_id = dict.fromkeys(_ID_COLUMNS, 0)
+
+    def _create(self) -> None:
+        self._con.execute(resources.files("tracelens.store").joinpath("schema.sql").read_text())
+        self._con.execute(
+            "INSERT INTO raw.meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)]
+        )
+        self._con.execute("INSERT INTO raw.meta VALUES ('tracelens_version', ?)", [version()])
+        for view in VIEWS:
+            self._con.execute(sql_of(view))
+
+    def _limit_memory(self, limit: str) -> None:
+        asked = f"--max-memory {limit}"
+        if not _MEMORY.fullmatch(str(limit)):
+            raise UsageError(f"{asked}: not a size", hint="for example 4GB, 512MB or 80%")
+        try:
+            self._con.execute(f"SET memory_limit = '{limit}'")
+        except duckdb.ParserException as error:
+            raise UsageError(f"{asked}: {error}") from error
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Tell what ends the work inside from without: too little memory or disk, or Ctrl-C.
+
+        Raises:
+            UsageError: with what to change.
+            KeyboardInterrupt: if the user ended a query.
+        """
+        try:
+            with interrupts():
+                yield
+        except duckdb.IOException as error:
+            raise UsageError(f"the database cannot be written: {error}") from error
+        except (duckdb.OutOfMemoryException, duckdb.TransactionException) as error:
+            # A commit that finds no memory fails as a transaction.
+            told = str(error).splitlines()[0]
+            if "allocate" not in told and not isinstance(error, duckdb.OutOfMemoryException):
+                raise
+            raise UsageError(
+                f"the database needs more memory: {told}",
+                hint="give more with --max-memory, or keep the database on disk with --store",
+            ) from error
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -224,21 +268,9 @@ class Store:
         """Run one SELECT of a user over the public views.
 
         Raises:
-            UsageError: if the statement is not a single query, or fails.
+            UsageError: if the statement is not a single query, reaches beyond the views, or fails.
         """
-        try:
-            statements = duckdb.extract_statements(sql)
-            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise UsageError("only a single SELECT is allowed", hint="the store is read-only")
-            # A query of a user must not reach other files of the machine through the database.
-            self._con.execute("SET enable_external_access = false")
-            return self._con.sql(statements[0].query).to_arrow_table()
-        except duckdb.Error as error:
-            raise UsageError(
-                f"SQL: {error}",
-                hint="list the views with: SELECT view_name, comment FROM duckdb_views() "
-                "WHERE schema_name = 'main' AND NOT internal",
-            ) from error
+        return run_user_query(self._con, sql)
 
     def close(self) -> None:
         """Close the database; further use is an error."""

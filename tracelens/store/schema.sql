@@ -90,7 +90,7 @@ CREATE TABLE raw.collective (
 -- linking: which host call launched an activity, and which op encloses that call.
 CREATE TABLE raw.link (
     activity_id BIGINT, call_id BIGINT, op_id BIGINT,
-    method TEXT                     -- correlation, correlation_time, external_id, none
+    method TEXT                     -- correlation, correlation_order, correlation_time, external_id, none
 );
 
 -- classify

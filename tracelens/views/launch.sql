@@ -18,4 +18,4 @@ COMMENT ON COLUMN main.launch.thread IS 'Host thread id as the trace writes it.'
 COMMENT ON COLUMN main.launch.start_ns IS 'Start of the call, ns.';
 COMMENT ON COLUMN main.launch.end_ns IS 'End of the call, ns.';
 COMMENT ON COLUMN main.launch.delay_ns IS 'Start of the activity minus start of the call; negative values are clock error.';
-COMMENT ON COLUMN main.launch.method IS 'How the two were tied: correlation, correlation_time, external_id.';
+COMMENT ON COLUMN main.launch.method IS 'How the two were tied: correlation, correlation_order, correlation_time, external_id.';

@@ -22,7 +22,7 @@ def answer(total_ns=100):
             "ranks": [0, 1],
             "devices": ["B", "A"],
         },
-        "mfu": {"value": 0.4, "hfu": 0.5, "reason": None},
+        "mfu": {"value": 0.4, "low": None, "hfu": 0.5, "reason": None},
         "window": {"total_ns": total_ns},
         "time": {"leaves": {"flop.gemm": total_ns - 30, "idle.unknown": 30}},
     }
@@ -93,6 +93,7 @@ def test_a_run_becomes_a_row_and_its_leaves(night):
         "ranks": 2,
         "device": "A, B",
         "mfu": 0.4,
+        "mfu_low": None,
         "hfu": 0.5,
         "mfu_reason": None,
         "total_ns": 100,

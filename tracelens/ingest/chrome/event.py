@@ -1,5 +1,6 @@
 """The shape of one Chrome-trace event: only the keys that are used, numbers left as text."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ _ARG_KEYS = {
     "wait_record": "wait_on_cuda_event_record_corr_id",
 }
 
+_INTEGER = re.compile(r"\s*-?[0-9]{1,20}\s*")
 _ABSENT = msgspec.Raw(b"")
 
 
@@ -108,10 +110,9 @@ def as_int(value: Any) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
-        text = value.strip()
-        if not text.lstrip("-").isdecimal() or len(text) > 20:
+        if not _INTEGER.fullmatch(value):
             return None
-        value = int(text)
+        value = int(value)
     elif isinstance(value, float):
         if not value.is_integer():
             return None
@@ -119,6 +120,12 @@ def as_int(value: Any) -> int | None:
     if not isinstance(value, int) or abs(value) >= 2**63:
         return None
     return value
+
+
+def as_small_int(value: Any) -> int | None:
+    """Read an integer of 32 bits; ``None`` for anything else."""
+    number = as_int(value)
+    return number if number is not None and abs(number) < 2**31 else None
 
 
 def as_text(value: Any) -> str | None:

@@ -69,6 +69,10 @@ def read(source: Source, store: Store) -> None:
                 hint="traces of PyTorch (Kineto) and of Nsight Systems are read",
             )
         _write_file_rows(source, store, process, reader, writer)
+        if not writer.devices and writer.categories:
+            listed = ", ".join(sorted(writer.categories))
+            text = [f"no kernels among the event categories of the file: {listed}"]
+            store.append("note", {"input": [source.input], "severity": ["info"], "text": text})
         damage.write(store, source.input)
         store.execute(
             "UPDATE raw.input SET events_read = ?, truncated = ? WHERE input = ?",

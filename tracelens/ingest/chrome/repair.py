@@ -39,7 +39,7 @@ def mend(text: bytes) -> tuple[Event | None, list[str]]:
     text, repairs = mend_text(text)
     try:
         return EVENT.decode(text), repairs
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         pass
     try:
         loose = json.loads(text, strict=False, parse_float=_Number, parse_int=_Number)

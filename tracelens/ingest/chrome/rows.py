@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tracelens.ingest.chrome.event import Args, Event, as_int, as_text, number_text
+from tracelens.ingest.chrome.event import Args, Event, as_int, as_small_int, as_text, number_text
 from tracelens.ingest.columns import Columns
 from tracelens.ingest.damage import Damage
 from tracelens.store import Store
@@ -38,6 +38,8 @@ _CATEGORY = {
     "cuda_sync": "sync",
 }
 _MARK = "ProfilerStep#"
+_CATEGORIES_KEPT = 20
+FARTHEST_NS = 2**61
 _LONGEST_NS = 3_600 * NS_PER_S
 _COPY_WORDS = (
     ("h2d", re.compile(r"HtoD|HostToDevice|H2D", re.IGNORECASE)),
@@ -53,6 +55,7 @@ NO_DUR = "complete event without a usable duration"
 NEGATIVE = "negative duration"
 CLAMPED = "GPU event with timestamp 0 and duration 0"
 TOO_LONG = "GPU event longer than an hour"
+NO_DEVICE = "GPU event without a device"
 UNPAIRED = "begin or end event without its partner"
 
 
@@ -63,6 +66,7 @@ class RowWriter:
         first_ns: earliest timestamp of any event that a viewer draws: what it calls 0.
         fractional: whether any time is not a whole microsecond.
         devices: device ordinals that did work.
+        categories: categories of events, the first twenty.
     """
 
     def __init__(self, store: Store, process: int, damage: Damage, *, with_stacks: bool) -> None:
@@ -75,6 +79,7 @@ class RowWriter:
         self._first_gpu = store.next_row("gpu", "gpu")
         self._open: dict[tuple[str, str], list[Event]] = {}
         self.devices: dict[int, int] = {}
+        self.categories: set[str] = set()
         self.first_ns: int | None = None
         self.fractional = False
         self._tables = {
@@ -101,6 +106,8 @@ class RowWriter:
         elif event.ph != "X":
             return
         kind = _CATEGORY.get(event.cat.lower()) if isinstance(event.cat, str) else None
+        if len(self.categories) < _CATEGORIES_KEPT and isinstance(event.cat, str):
+            self.categories.add(event.cat[:40])
         if kind is None or (kind == "python" and not self._with_stacks):
             return
         times = self._times(event)
@@ -149,6 +156,9 @@ class RowWriter:
         if dur_ns < 0:
             self._damage.add(NEGATIVE)
             return None
+        if abs(start_ns) > FARTHEST_NS or dur_ns > FARTHEST_NS:
+            self._damage.add(NO_TIME)
+            return None
         if not self.fractional and (start_ns % 1000 or dur_ns % 1000):
             self.fractional = True
         return start_ns, start_ns + dur_ns
@@ -185,6 +195,9 @@ class RowWriter:
         args = event.args or _NO_ARGS
         name = as_text(event.name) or "unknown"
         device = _first_int(args.device, event.pid)
+        if device is None or not 0 <= device < 2**31:
+            self._damage.add(NO_DEVICE)
+            return
         stream = _first_int(args.stream, event.tid)
         grid = _triple(args.grid)
         block = _triple(args.block)
@@ -192,7 +205,7 @@ class RowWriter:
         self._tables["activity"].add(
             (
                 activity_id,
-                self._gpu(device if device is not None else 0),
+                self._gpu(device),
                 self._process,
                 stream if stream is not None else -1,
                 kind,
@@ -225,7 +238,7 @@ class RowWriter:
                 as_int(args.in_elems),
                 as_int(args.out_elems),
                 as_text(args.dtype),
-                as_int(args.group_size),
+                as_small_int(args.group_size),
                 as_text(args.group_name),
                 as_text(args.group_desc),
                 as_text(args.group_ranks),
@@ -332,13 +345,8 @@ def _first_int(*values: Any) -> int | None:
 def _triple(value: Any) -> tuple[int | None, int | None, int | None]:
     if not isinstance(value, list) or len(value) != 3:
         return (None, None, None)
-    first, second, third = (_int32(item) for item in value)
+    first, second, third = (as_small_int(item) for item in value)
     return (first, second, third)
-
-
-def _int32(value: Any) -> int | None:
-    number = as_int(value)
-    return number if number is not None and abs(number) < 2**31 else None
 
 
 def _copy_kind(name: str, kind: Any) -> str | None:

@@ -29,6 +29,7 @@ _STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _NEXT_EVENT = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)')
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _OPENERS = b"{["
+_UNDECODABLE = (msgspec.MsgspecError, RecursionError)
 
 TRUNCATED = "file ends inside an event"
 NOT_CLOSED = "event list is not closed"
@@ -155,7 +156,7 @@ class TraceReader:
         for attempt in (0, 1):
             try:
                 self.header[name] = msgspec.json.decode(text)
-            except msgspec.MsgspecError:
+            except _UNDECODABLE:
                 if attempt:
                     self._damage.add(HEADER_LOST, self._offset)
                 text, repairs = repair.mend_text(value)
@@ -185,7 +186,7 @@ class TraceReader:
                     for key in HEADER_KEYS:
                         if (value := getattr(document, key)) is not None:
                             self.header[key] = value
-            except msgspec.MsgspecError:
+            except _UNDECODABLE:
                 continue
             self._drop(len(self._text))
             self._closed = True
@@ -202,7 +203,7 @@ class TraceReader:
                 continue
             try:
                 events = EVENTS.decode(b"[" + self._text[: end + 1] + b"]")
-            except msgspec.MsgspecError:
+            except _UNDECODABLE:
                 continue
             self._drop(end + 2)
             return events
@@ -221,7 +222,7 @@ class TraceReader:
             if not opener:
                 break
             end = _end_of_value(self._text, position) if opener in _OPENERS else None
-            if end is None and opener == b"{":
+            if end is None and opener in _OPENERS:
                 length = len(self._text) - position
                 if not self._ended and length < _LONGEST_EVENT_BLOCKS * BLOCK_BYTES:
                     break  # the rest of the event has not been read yet
@@ -248,7 +249,7 @@ class TraceReader:
         text = self._text[start:end]
         try:
             events.append(EVENT.decode(text))
-        except msgspec.MsgspecError:
+        except _UNDECODABLE:
             event, repairs = repair.mend(text)
             if event is None:
                 # An unescaped quote can swallow following events: cut at the first event boundary.

@@ -12,6 +12,7 @@ from tracelens.ingest.nsight.reading import Reading
 from tracelens.ingest.nsight.screening import LONGEST_ACTIVITY_NS
 from tracelens.ingest.nsight.tables import Batch, distinct_rows, small_column
 
+NO_STREAM = -1
 _AXES = ("x", "y", "z")
 Columns = dict[str, Any]
 
@@ -47,7 +48,8 @@ def _common(reading: Reading, batch: Batch) -> Columns:
     return {
         "gpu": reading.identity.gpus(batch),
         "process": reading.identity.processes(batch.ints("globalPid")),
-        "stream": batch.columns["streamId"],
+        # All work of unknown stream is taken for one stream: later stages compare streams.
+        "stream": batch.ints("streamId", NO_STREAM),
         "start_ns": batch.columns["start"],
         "end_ns": batch.columns["end"],
         "correlation": batch.columns["correlationId"],

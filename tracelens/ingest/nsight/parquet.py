@@ -19,6 +19,7 @@ from tracelens.store import Store
 
 FORMAT = "nsys-parquet"
 _SUFFIX = ".parquet"
+_EXPORT_AGAIN = "export the report again: nsys export --type parquetdir REPORT.nsys-rep"
 _VARIABLE = r"^PROCESS_\d+:ENVIRONMENT_VARIABLE$"
 
 
@@ -28,6 +29,17 @@ def recognizes(path: Path, head: bytes) -> bool:  # noqa: ARG001
         return False
     tables = {file.stem for file in path.glob(f"*{_SUFFIX}")}
     return schema.STRINGS in tables and not tables.isdisjoint(schema.TRACE_TABLES)
+
+
+def verify(path: Path, head: bytes) -> None:  # noqa: ARG001
+    """Look whether every file of an export is whole, without reading its rows.
+
+    Raises:
+        InputError: if one is damaged.
+    """
+    with closing(ParquetTables(path)) as tables:
+        for file in sorted(path.glob(f"*{_SUFFIX}")):
+            tables.columns(file.stem)
 
 
 def read(source: Source, store: Store) -> None:
@@ -77,14 +89,37 @@ class ParquetTables:
     def strings(self, ids: Iterable[int]) -> dict[int, str]:
         """Return the texts of string ids."""
         if self._strings is None:
-            parts = self._parts(schema.STRINGS, ["id", "value"])
+            self._check_strings()
             self._strings = {
                 number: text
-                for part in parts
-                for number, text in zip(*map(_values, part.columns), strict=True)
+                for part in self._parts(schema.STRINGS, ["id", "value"])
+                for number, text in zip(
+                    _as_ints(part["id"]).to_pylist(),
+                    _as_text(part["value"]).to_pylist(),
+                    strict=True,
+                )
+                if text is not None
             }
         known = self._strings
         return {number: known[number] for number in ids if number in known}
+
+    def _check_strings(self) -> None:
+        # Without names no kernel can be told from another: not an export with a gap, a broken one.
+        file = self._file(schema.STRINGS)
+        if file is None:
+            return
+        path = self._path / f"{schema.STRINGS}{_SUFFIX}"
+        types = {field.name: field.type for field in file.schema_arrow}
+        for name, fits, what in (
+            ("id", pa.types.is_integer, "whole numbers"),
+            ("value", _is_text_type, "text"),
+        ):
+            if name not in types:
+                raise InputError(f"{path}: no column {name!r}", hint=_EXPORT_AGAIN)
+            if not fits(types[name]):
+                raise InputError(
+                    f"{path}: column {name!r} holds {types[name]}, not {what}", hint=_EXPORT_AGAIN
+                )
 
     def settings(self, table: str, keys: Sequence[str]) -> list[tuple[str, str]]:
         """Return the rows of a metadata table with these names."""
@@ -116,7 +151,7 @@ class ParquetTables:
     def _file(self, table: str) -> pq.ParquetFile | None:
         if table not in self._files:
             path = self._path / f"{table}{_SUFFIX}"
-            self._files[table] = self._guarded(path, pq.ParquetFile) if path.is_file() else None
+            self._files[table] = self._guarded(path, _opened) if path.is_file() else None
         return self._files[table]
 
     def _parts(self, table: str, names: Sequence[str]) -> Iterator[Any]:
@@ -134,8 +169,21 @@ class ParquetTables:
         except (pa.ArrowException, OSError) as error:
             raise InputError(
                 f"{path}: not readable as Parquet: {type(error).__name__}",
-                hint="export the report again: nsys export --type parquetdir REPORT.nsys-rep",
+                hint=_EXPORT_AGAIN,
             ) from error
+
+
+def _opened(path: Path) -> pq.ParquetFile:
+    file = pq.ParquetFile(path)
+    names = file.schema_arrow.names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        file.close()
+        raise InputError(
+            f"{path}: several columns are called {twice[0]!r}: which one holds is unknown",
+            hint=_EXPORT_AGAIN,
+        )
+    return file
 
 
 def _column(name: str, by_name: dict[str, Any], count: int) -> Any:
@@ -166,8 +214,8 @@ def _as_text(column: Any) -> Any:
 
 
 def _is_text(column: Any) -> bool:
-    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+    return _is_text_type(column.type)
 
 
-def _values(column: Any) -> Any:
-    return (_as_text(column) if _is_text(column) else _as_ints(column)).to_pylist()
+def _is_text_type(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 from tracelens.errors import ExternalToolError, InputError
 from tracelens.ingest.importer import HEAD_BYTES, Source
@@ -43,17 +44,22 @@ def read(source: Source, store: Store) -> None:
         )
     nsys = find_nsys(source.options.nsys, header.version)
     exported = _exported(source, nsys)
-    importer = parquet if exported.is_dir() else sqlite
-    head = b"" if exported.is_dir() else _head(exported)
-    importer.read(replace(source, path=exported, head=head), store)
+    importer, head = _importer(exported)
+    try:
+        importer.read(replace(source, path=exported, head=head), store)
+    except InputError as error:
+        _drop(exported)
+        raise _useless(source.path, error.message) from error
 
 
 def _exported(source: Source, nsys: Nsys) -> Path:
     """Return the export of a report, from the cache when this very report was exported before."""
     folder = source.options.cache_dir or _user_cache()
     target = folder / f"{_key(source.path, nsys)}.{nsys.kind}"
-    if target.exists():
-        return target
+    if os.path.lexists(target):
+        if _fault(target) is None:
+            return target
+        _drop(target)
     try:
         # An export holds what the report does, command lines included: for its owner alone.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,10 +72,53 @@ def _exported(source: Source, nsys: Nsys) -> Path:
     try:
         partial = private / f"export.{nsys.kind}"
         export(nsys, source.path, partial)
+        fault = _fault(partial)
+        if fault is not None:
+            raise _useless(source.path, fault)
         _publish(partial, target)
     finally:
         shutil.rmtree(private, ignore_errors=True)
     return target
+
+
+def _importer(exported: Path) -> tuple[ModuleType, bytes]:
+    return (parquet, b"") if exported.is_dir() else (sqlite, _head(exported))
+
+
+def _fault(exported: Path) -> str | None:
+    """Say why an export cannot be read; ``None`` when nothing speaks against it."""
+    if exported.is_symlink() or not (exported.is_dir() or exported.is_file()):
+        return "it is neither a file nor a folder"
+    try:
+        importer, head = _importer(exported)
+        if not importer.recognizes(exported, head):
+            return "it holds no table of a trace"
+        importer.verify(exported, head)
+    except InputError as error:
+        return error.message
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return None
+
+
+def _useless(report: Path, fault: str) -> ExternalToolError:
+    return ExternalToolError(
+        f"{report}: nsys export reported success, but what it wrote is of no use: {fault}",
+        hint="the report may be empty or damaged; open it in nsys-ui to see, then run this again",
+    )
+
+
+def _drop(exported: Path) -> None:
+    try:
+        if exported.is_dir() and not exported.is_symlink():
+            shutil.rmtree(exported)
+        else:
+            exported.unlink(missing_ok=True)
+    except OSError as error:
+        raise ExternalToolError(
+            f"{exported}: an export that is of no use cannot be removed: {error.strerror}",
+            hint="remove it, or choose another cache folder",
+        ) from error
 
 
 def _publish(partial: Path, target: Path) -> None:

@@ -1,5 +1,6 @@
 """Reads SQLite exports (``nsys export --type sqlite``) with the standard library alone."""
 
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -30,6 +31,7 @@ FORMAT = "nsys-sqlite"
 MAGIC = b"SQLite format 3\0"
 _IDS_A_QUERY = 500
 _NULL = -(2**63)
+_ROW_NUMBERS = ("rowid", "_rowid_", "oid")
 # sqlite3 fails to decode its own message when that quotes a damaged schema.
 _DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 _EXPORT_AGAIN = "export the report again: nsys export --type sqlite REPORT.nsys-rep"
@@ -42,9 +44,18 @@ def recognizes(path: Path, head: bytes) -> bool:
     try:
         with closing(SqliteTables(path)) as tables:
             return tables.is_export()
-    except _DAMAGE:
+    except (*_DAMAGE, InputError):
         # A damaged export is still ours to report on; its schema lies in the first pages.
         return schema.STRINGS.encode() in head or b"CUPTI_ACTIVITY_KIND" in head
+
+
+def verify(path: Path, head: bytes) -> None:
+    """Look whether a whole export is there, without reading its rows.
+
+    Raises:
+        InputError: if it is not.
+    """
+    _check_size(path, head)
 
 
 def read(source: Source, store: Store) -> None:
@@ -77,12 +88,10 @@ class SqliteTables:
         self._snapshot: tempfile.TemporaryDirectory[str] | None = None
         journals = _journals(path)
         if journals:
-            self._snapshot = tempfile.TemporaryDirectory(prefix="tracelens-")
-            for file in (path, *journals):
-                shutil.copyfile(file, Path(self._snapshot.name) / file.name)
+            self._snapshot = _copied((path, *journals))
             path = Path(self._snapshot.name) / path.name
         mode = "mode=rw" if journals else "mode=ro&immutable=1"
-        uri = f"file:{quote(str(path.absolute()))}?{mode}"
+        uri = f"file:{quote(os.fsencode(path.absolute()))}?{mode}"
         self._connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         self._connection.text_factory = _text
         self._connection.execute("PRAGMA trusted_schema = OFF")
@@ -132,10 +141,19 @@ class SqliteTables:
                 raise sqlite3.DatabaseError("rows are lost between two readings")
             yield Batch(columns, rows)
 
+    def _row_number(self, table: str) -> str:
+        """Return the name under which SQLite's row number is not hidden by a column."""
+        taken = {name.lower() for name in self.columns(table)}
+        free = next((name for name in _ROW_NUMBERS if name not in taken), None)
+        if free is None:
+            raise sqlite3.DatabaseError(f"columns of {table} hide the row number")
+        return free
+
     def _last_of_batch(self, table: str, after: int) -> int | None:
+        row = self._row_number(table)
         query = (
-            f"SELECT max(rowid) FROM (SELECT rowid FROM {_quoted(table)}"
-            f" WHERE rowid > ? ORDER BY rowid LIMIT {BATCH_ROWS})"
+            f"SELECT max(number) FROM (SELECT {row} AS number FROM {_quoted(table)}"
+            f" WHERE {row} > ? ORDER BY {row} LIMIT {BATCH_ROWS})"
         )
         last: int | None = self._connection.execute(query, [after]).fetchone()[0]
         return last
@@ -146,20 +164,22 @@ class SqliteTables:
         SQLite packs all numbers of a batch into one text of fixed width, so Python makes one object
         a batch, not one a value: twice as fast as fetching rows.
         """
-        columns = ", ".join(["rowid", *map(_integer, names)])
+        row = self._row_number(table)
+        columns = ", ".join([row, *map(_integer, names)])
         query = (
             f"SELECT group_concat(printf('{'%016llx' * (len(names) + 1)}',"
             f" {columns}), '')"
-            f" FROM {_quoted(table)} WHERE rowid > ? AND rowid <= ?"
+            f" FROM {_quoted(table)} WHERE {row} > ? AND {row} <= ?"
         )
         packed: str | None = self._connection.execute(query, part).fetchone()[0]
         values = np.frombuffer(bytes.fromhex(packed or ""), ">i8").reshape(-1, len(names) + 1)
         return list(np.ascontiguousarray(values.T.astype(np.int64)))
 
     def _texts(self, table: str, name: str, part: tuple[int, int]) -> Any:
+        row = self._row_number(table)
         query = (
             f"SELECT {_quoted(name)} FROM {_quoted(table)}"
-            " WHERE rowid > ? AND rowid <= ? ORDER BY rowid"
+            f" WHERE {row} > ? AND {row} <= ? ORDER BY {row}"
         )
         return text_column([text for (text,) in self._connection.execute(query, part)])
 
@@ -201,7 +221,21 @@ def _text(value: bytes) -> str:
 
 def _journals(path: Path) -> list[Path]:
     beside = (path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
-    return [file for file in beside if file.exists() and file.stat().st_size]
+    return [file for file in beside if file.is_file() and file.stat().st_size]
+
+
+def _copied(files: Iterable[Path]) -> tempfile.TemporaryDirectory[str]:
+    folder = tempfile.TemporaryDirectory(prefix="tracelens-")
+    try:
+        for file in files:
+            shutil.copyfile(file, Path(folder.name) / file.name)
+    except OSError as error:
+        folder.cleanup()
+        raise InputError(
+            f"{error.filename or files}: cannot be copied to be read: {error.strerror}",
+            hint="make the file readable, or set TMPDIR to a folder with space for a copy of it",
+        ) from error
+    return folder
 
 
 def _quoted(identifier: str) -> str:
