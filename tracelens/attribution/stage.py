@@ -154,10 +154,11 @@ def _evidence(store: Store, gpu: _Gpu) -> Evidence:
     activities = gpu.activities
     graph_names = [name for (name,) in store.rows(_GRAPH_LAUNCHES)]
     graph_call = np.isin(activities.call_name_id, graph_names) & activities.launched
-    # Activities are in time order: the first of a call is its first node. A correlation id would
-    # not do as the key, for it may be used again.
+    # Activities are in time order: the first of a call that takes time is its first node. A
+    # correlation id would not do as the key, for it may be used again.
+    real = np.flatnonzero(activities.end_ns > activities.start_ns)
     first = np.zeros(len(activities.call_id), bool)
-    first[np.unique(activities.call_id, return_index=True)[1]] = True
+    first[real[np.unique(activities.call_id[real], return_index=True)[1]]] = True
     order = np.argsort(activities.launch_start_ns, kind="stable")
     order = order[activities.is_kernel[order]]
     first_of_name = np.zeros(len(first), bool)

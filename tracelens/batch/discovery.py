@@ -13,7 +13,7 @@ _RANK = re.compile(r"(?<![a-z])(rank|worker)[-_.]?\d+", re.IGNORECASE)
 _REPORTS = {".nsys-rep", ".qdrep"}
 _NSIGHT = _REPORTS | {".sqlite", ".db"}
 
-# Names that only profilers give, and names that others give too: JSON of other programs is no trace.
+# Names that only profilers give, and names that others give too: most JSON is no trace.
 _ONLY_TRACES = (".nsys-rep", ".qdrep", ".pt.trace.json", ".pt.trace.json.gz")
 _MAYBE_TRACES = (".json", ".json.gz", ".sqlite")
 

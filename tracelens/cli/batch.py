@@ -45,7 +45,7 @@ def batch(
         recognize=lambda path: recognize(path) is not None,
         progress=lambda row: show(_line(row)),
     )
-    show(f"{len(report.done)} runs attributed, {len(report.skipped)} unchanged")
+    show(report.summary)
 
 
 def _line(row: "RunRow") -> str:

@@ -7,9 +7,17 @@ CREATE OR REPLACE TEMP TABLE _call AS
 SELECT
     process, correlation, call_id, thread, start_ns,
     count(*) OVER (PARTITION BY process, correlation) AS candidates,
-    row_number() OVER (PARTITION BY process, correlation ORDER BY start_ns, call_id) AS place
-FROM raw.host_call
-WHERE correlation > 0;
+    row_number() OVER (PARTITION BY process, correlation ORDER BY start_ns, call_id) AS place,
+    -- A driver call inside a runtime call is one launch, not two.
+    bool_or(inner_start_ns < end_ns) OVER (PARTITION BY process, correlation) AS nested
+FROM (
+    SELECT
+        *, lead(start_ns) OVER (
+            PARTITION BY process, correlation ORDER BY start_ns, call_id
+        ) AS inner_start_ns
+    FROM raw.host_call
+    WHERE correlation > 0
+);
 
 CREATE OR REPLACE TEMP TABLE _activity AS
 SELECT
@@ -28,13 +36,13 @@ UNION ALL
 SELECT a.activity_id, c.call_id, c.process, c.thread, c.start_ns, 'correlation_order' AS method
 FROM _activity AS a
 JOIN _call AS c USING (process, correlation, place)
-WHERE c.candidates > 1 AND c.candidates = a.uses
+WHERE c.candidates > 1 AND c.candidates = a.uses AND NOT c.nested
 UNION ALL
 SELECT a.activity_id, c.call_id, c.process, c.thread, c.start_ns, 'correlation_time' AS method
 FROM _activity AS a
 ASOF JOIN (SELECT * FROM _call WHERE candidates > 1) AS c
     ON a.process = c.process AND a.correlation = c.correlation AND a.start_ns >= c.start_ns
-WHERE c.candidates <> a.uses;
+WHERE c.candidates <> a.uses OR c.nested;
 
 INSERT INTO _launched
 SELECT a.activity_id, c.call_id, c.process, c.thread, c.start_ns, 'correlation_time'

@@ -135,3 +135,16 @@ def test_names_that_are_no_text_are_shown_as_such(tmp_path):
 def test_a_path_that_does_not_exist_is_an_error(tmp_path):
     with pytest.raises(InputError, match="no such file or folder"):
         discover([tmp_path / "absent"], is_trace)
+
+
+def test_a_broken_trace_is_a_run_of_its_own(tmp_path):
+    write(tmp_path / "n", "good.json")
+    write(tmp_path / "n", "rank1.json", "x.sqlite", "notes.txt", content=b"")
+    write(tmp_path / "n", "config.json", content=b"{}")
+    write(tmp_path / "n", "cut.nsys-rep", content=b"NVID")
+    assert found(tmp_path / "n") == [
+        ("n", ["good.json"]),
+        ("n/cut.nsys-rep", ["cut.nsys-rep"]),
+        ("n/rank1.json", ["rank1.json"]),
+        ("n/x.sqlite", ["x.sqlite"]),
+    ]

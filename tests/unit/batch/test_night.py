@@ -236,3 +236,40 @@ def test_an_answer_without_figures_is_a_recorded_bug(night):
     add(night, "a")
     (row,) = go(night, lambda files, options: {}).done
     assert (row.status, row.exit_code, row.message) == ("failed", 1, "bug: KeyError: 'run'")
+
+
+def test_the_summary_counts_each_end_apart(night):
+    for run, content in (("1", "bug"), ("2", "bad"), ("3", "cpu"), ("4", "ok")):
+        add(night, run, content)
+    assert go(night, Attribution()).summary == "1 attributed, 1 abstained, 2 failed, 0 unchanged"
+    again = go(night, Attribution())
+    assert again.summary == "0 attributed, 0 abstained, 1 failed, 3 unchanged"
+
+
+def refusing(message, *, at):
+    def attribute(files, options):
+        if files[0].parent.name == at:
+            raise UsageError(message)
+        return answer()
+
+    return attribute
+
+
+def test_a_refused_option_ends_the_night_before_it_begins(night):
+    add(night, "a")
+    add(night, "b")
+    with pytest.raises(UsageError, match="not understood"):
+        go(night, refusing("--window x: not understood", at="a"))
+    assert list((night.parent / "lake" / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "at"), [("--window step:9: no such step", "b"), ("rank 0 twice", "a")]
+)
+def test_what_only_one_trace_refuses_is_its_failure(night, message, at):
+    add(night, "a")
+    add(night, "b")
+    report = go(night, refusing(message, at=at))
+    assert report.summary == "1 attributed, 0 abstained, 1 failed, 0 unchanged"
+    (row,) = [row for row in report.done if row.status == "failed"]
+    assert (row.name, row.exit_code, row.message) == (f"night/{at}", 2, message)

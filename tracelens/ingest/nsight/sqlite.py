@@ -224,7 +224,7 @@ def _journals(path: Path) -> list[Path]:
     return [file for file in beside if file.is_file() and file.stat().st_size]
 
 
-def _copied(files: Iterable[Path]) -> tempfile.TemporaryDirectory[str]:
+def _copied(files: Sequence[Path]) -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory(prefix="tracelens-")
     try:
         for file in files:
@@ -232,7 +232,7 @@ def _copied(files: Iterable[Path]) -> tempfile.TemporaryDirectory[str]:
     except OSError as error:
         folder.cleanup()
         raise InputError(
-            f"{error.filename or files}: cannot be copied to be read: {error.strerror}",
+            f"{error.filename or files[0]}: cannot be copied to be read: {error.strerror}",
             hint="make the file readable, or set TMPDIR to a folder with space for a copy of it",
         ) from error
     return folder

@@ -126,3 +126,15 @@ def test_impossible_rows_are_counted_not_used(export: Export, load: Any, row: An
         (f"{table}starts before the session", 2, 4),
     ]
     assert store.scalar("SELECT events_read FROM raw.input") == len(kernels) + 1
+
+
+def test_work_of_unknown_stream_gets_a_number(export: Any, load: Any, row: Any) -> None:
+    kernel = {name: value for name, value in row["kernel"].items() if name != "streamId"}
+    store = load(export(CUPTI_ACTIVITY_KIND_KERNEL=[kernel]))
+    assert store.rows("SELECT stream FROM raw.activity") == [(-1,)]
+
+
+def test_a_row_without_stream_leaves_the_others_theirs(export: Any, load: Any, row: Any) -> None:
+    kernels = [row["kernel"], row["kernel"] | {"streamId": None, "start": 3_000, "end": 3_500}]
+    store = load(export(CUPTI_ACTIVITY_KIND_KERNEL=kernels))
+    assert store.rows("SELECT stream FROM raw.activity ORDER BY start_ns") == [(7,), (-1,)]

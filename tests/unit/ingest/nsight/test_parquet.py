@@ -108,3 +108,37 @@ def test_a_damaged_file_is_refused_by_name(folder: Any, load: Any) -> None:
     with pytest.raises(InputError, match=r"KERNEL\.parquet: not readable as Parquet") as caught:
         load(path)
     assert "export the report again" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"id": [1, 2], "value": pa.array([b"a", b"b"], pa.binary())}, "'value' holds binary"),
+        ({"id": ["1", "2"], "value": ["a", "b"]}, "'id' holds string, not whole numbers"),
+        ({"id": [1, 2]}, "no column 'value'"),
+    ],
+)
+def test_names_that_cannot_be_read_are_refused(
+    folder: Any, load: Any, table: dict[str, Any], says: str
+) -> None:
+    path = folder()
+    pq.write_table(pa.table(table), path / "StringIds.parquet")
+    with pytest.raises(InputError, match=says) as caught:
+        load(path)
+    assert caught.value.message.startswith(str(path / "StringIds.parquet"))
+    assert "export the report again" in caught.value.hint
+
+
+def test_a_string_without_text_is_no_name(folder: Any, load: Any) -> None:
+    path = folder()
+    pq.write_table(pa.table({"id": [1, 2], "value": [None, "f"]}), path / "StringIds.parquet")
+    assert load(path).scalar("SELECT count(*) FROM raw.activity") == 1
+
+
+def test_two_columns_of_one_name_are_refused(folder: Any, load: Any) -> None:
+    path = folder()
+    file = path / "CUPTI_ACTIVITY_KIND_KERNEL.parquet"
+    table = pq.read_table(file)
+    pq.write_table(table.append_column("start", table["start"]), file)
+    with pytest.raises(InputError, match=r"KERNEL\.parquet: several columns are called 'start'"):
+        load(path)

@@ -259,3 +259,48 @@ def test_a_renamed_database_is_read_as_what_it_is(export: Any, load: Any) -> Non
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM StringIds").fetchone() == (2,)
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ('mkdir "$out"', "it holds no table of a trace"),
+        ('touch "$out"', "it holds no table of a trace"),
+        ('ln -s /etc "$out"', "it is neither a file nor a folder"),
+        ('mkfifo "$out"', "it is neither a file nor a folder"),
+        (
+            'mkdir "$out"; cd "$out"; touch StringIds.parquet CUPTI_ACTIVITY_KIND_KERNEL.parquet',
+            "not readable as Parquet",
+        ),
+    ],
+)
+def test_an_export_of_no_use_is_a_failure_and_not_kept(
+    tmp_path: Path, program: Program, load: Any, body: str, says: str
+) -> None:
+    error = _failure(load, _report(tmp_path), program(body), tmp_path / "cache")
+    assert "reported success, but what it wrote is of no use" in error.message
+    assert says in error.message
+
+
+def test_a_useless_export_in_the_cache_is_replaced(
+    tmp_path: Path, program: Program, export: Any, load: Any
+) -> None:
+    cache = tmp_path / "cache"
+    tool = program(f'cp "{export()}" "$out"', version="2022.4.2")
+    report = _report(tmp_path, version="1")
+    load(report, nsys=str(tool), cache_dir=cache)
+    (kept,) = cache.iterdir()
+    kept.write_bytes(b"")
+    store = load(report, nsys=str(tool), cache_dir=cache)
+    assert store.scalar("SELECT count(*) FROM raw.activity") == 1
+    assert _runs(tmp_path) == 2
+
+
+def test_an_export_whose_damage_shows_in_its_rows_is_not_kept(
+    tmp_path: Path, program: Program, export: Any, load: Any, row: Any
+) -> None:
+    kernel = row["kernel"] | dict.fromkeys(["rowid", "_rowid_", "oid"])
+    broken = export(CUPTI_ACTIVITY_KIND_KERNEL=[kernel])
+    tool = program(f'cp "{broken}" "$out"', version="2022.4.2")
+    error = _failure(load, _report(tmp_path, version="1"), tool, tmp_path / "cache")
+    assert "hide the row number" in error.message

@@ -247,3 +247,31 @@ def test_no_value_in_any_column_breaks_the_reader(tmp_path: Path, load: Any, val
 
 def _quoted(name: str) -> str:
     return f'"{name}"'
+
+
+@pytest.mark.parametrize("names", [["rowid"], ["ROWID", "_rowid_"]])
+def test_a_column_that_hides_the_row_number_hides_no_row(
+    export: Export, load: Any, row: Any, names: list[str]
+) -> None:
+    kernel = row["kernel"] | dict.fromkeys(names)
+    assert _names(load(export(CUPTI_ACTIVITY_KIND_KERNEL=[kernel]))) == ["void gemm<float>(float*)"]
+
+
+def test_without_any_row_number_the_export_is_refused(export: Export, load: Any, row: Any) -> None:
+    kernel = row["kernel"] | dict.fromkeys(["rowid", "_rowid_", "oid"])
+    with pytest.raises(InputError, match="hide the row number"):
+        load(export(CUPTI_ACTIVITY_KIND_KERNEL=[kernel]))
+
+
+def test_a_folder_that_is_called_like_a_journal_is_none(export: Export, load: Any) -> None:
+    path = export()
+    journal = path.with_name(path.name + "-wal")
+    journal.mkdir()
+    (journal / "x").touch()
+    assert load(path).scalar("SELECT count(*) FROM raw.activity") == 1
+
+
+def test_a_name_that_is_no_text_is_opened(export: Export) -> None:
+    path = export()
+    odd = path.rename(path.with_name(os.fsdecode(b"b\xff?#%.sqlite")))
+    assert sqlite.recognizes(odd, _head(odd))
