@@ -157,7 +157,7 @@ def test_a_batch_says_how_each_run_ended(cli, samples, tmp_path):
     # A bound without its reason would read like a figure.
     told = r"ok +sample_traces/single_gpu.sqlite  MFU ≥ \d+\.\d %: .+ has no shapes.*"
     assert re.fullmatch(told, good)
-    assert total == "2 runs attributed, 0 unchanged"
+    assert total == "1 attributed, 0 abstained, 1 failed, 0 unchanged"
     again = cli("batch", source, tmp_path / "bad.json", "--lake", lake)
     assert again.out == "0 runs attributed, 2 unchanged\n"
 
