@@ -159,7 +159,7 @@ def test_a_batch_says_how_each_run_ended(cli, samples, tmp_path):
     assert re.fullmatch(told, good)
     assert total == "1 attributed, 0 abstained, 1 failed, 0 unchanged"
     again = cli("batch", source, tmp_path / "bad.json", "--lake", lake)
-    assert again.out == "0 runs attributed, 2 unchanged\n"
+    assert again.out == "0 attributed, 0 abstained, 0 failed, 2 unchanged\n"
 
 
 def test_a_batch_refuses_wrong_options_before_the_first_run(cli, samples, tmp_path):
