@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples every time, so that a red run means a change; TRACELENS_SOUPS=10000 searches on.
+settings.register_profile("steady", derandomize="TRACELENS_SOUPS" not in os.environ)
+settings.load_profile("steady")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -221,7 +221,8 @@ class Reference:
     def _queued(self, e, g0, g1, _t):
         a = self.soup.activities
         before = self.order[: self.order.index(e)]
-        if a[e].launch is not None and any(a[i].launch == a[e].launch for i in before):
+        earlier = [i for i in before if a[i].launch == a[e].launch and a[i].end > a[i].start]
+        if a[e].launch is not None and earlier:
             return "gap.graph"
         own = [i for i in before if a[i].stream == a[e].stream]
         since = -FOREVER
