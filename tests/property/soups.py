@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 SOUPS = int(os.environ.get("TRACELENS_SOUPS", "72"))
 """How many soups the reference is held against; the other properties see a fraction.
 
-TRACELENS_SOUPS raises it: 10,000 take about a quarter of an hour.
+TRACELENS_SOUPS raises it: 10,000 take about twenty minutes.
 """
 
 US = 1_000

@@ -206,6 +206,8 @@ class Sweep:
         losers, winners, times = [], [], []
         size = int(max(leaf.max(initial=0), segment_leaf.max(initial=0))) + 1
         for code in np.unique(leaf):
+            if self._kind[leaf == code][0] == Kind.FLOP:
+                continue  # it shares the time of its like, it never loses it
             hidden = (self._active(leaf == code) > 0) & (segment_leaf != code) & (segment_leaf >= 0)
             by = np.bincount(segment_leaf[hidden], weights=dur[hidden], minlength=size)
             for winner in np.flatnonzero(by):

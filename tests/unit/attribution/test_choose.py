@@ -127,3 +127,11 @@ def test_copy_from_pageable_memory_waits_like_a_sync(scene):
         "host.sync": 90,
         "gap.launch_latency": 10,
     }
+
+
+def test_matmul_and_attention_that_share_the_gpu_hide_nothing(scene):
+    scene.kernel(0, 100, (-20, -10))
+    flash = "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>"
+    scene.kernel(0, 100, (-9, -8), stream=8, name=flash)
+    assert scene.leaves("all") == {"flop.gemm": 50, "flop.attn": 50}
+    assert scene.store.rows("SELECT * FROM raw.hidden") == []
