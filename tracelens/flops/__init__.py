@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tracelens.flops.close import close_account
-    from tracelens.flops.conventions import flops_per_token, flops_per_token_by_convention
+    from tracelens.flops.counting import flops_per_token, flops_per_token_by_convention
     from tracelens.flops.options import FlopsOptions
     from tracelens.flops.peaks import peak_flop_per_s
     from tracelens.flops.presets import load_model
@@ -28,8 +28,8 @@ _HOME = {
     "assign_flops": "stage",
     "close_account": "close",
     "find_recompute": "recompute",
-    "flops_per_token": "conventions",
-    "flops_per_token_by_convention": "conventions",
+    "flops_per_token": "counting",
+    "flops_per_token_by_convention": "counting",
     "load_model": "presets",
     "peak_flop_per_s": "peaks",
 }

@@ -1,18 +1,12 @@
-"""How many FLOPs does a token cost, and under whose way of counting?
+"""Under which ways of counting are model FLOPs quoted?
 
-Every number is forward plus backward; a multiply-add is two FLOP. A convention is a tuple of
-choices: which parameters count, how much of the attention square counts, and what else. The
-formulas follow the sources named with each convention.
+A convention is a tuple of choices: which parameters count, how much of the attention square
+counts, and what else. The choices follow the sources named with each convention.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tracelens.errors import UsageError
-from tracelens.flops.models import ModelShape
-from tracelens.flops.presets import ModelLike, load_model
-
-_MAX_SEQ_LEN = 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,60 +15,74 @@ class Convention:
 
     Attributes:
         name: the name that options and reports use.
-        weights: parameters that are multiplied, given the model.
-        attention: ``none``, ``half`` or ``full`` square, ``exact`` causal mask, or ``hidden``, the
-            square with the width of the model in place of that of the heads.
+        attention: ``none``, ``half`` or ``full`` square, or ``exact`` causal mask.
+        width: width of the attention product: that of the ``heads``, or ``hidden``, the width of
+            the model in its place.
         windowed: whether sliding windows shorten the context.
-        attention_factor: executed over credited attention: 7/6 for flash, 4/3 for full recompute.
-        layer_factor: the same for the matrices of the layers; the head is not recomputed.
-        factor: the same for everything.
+        documents: whether packed documents are told apart.
+        embedding: whether the embedding table counts as a matrix (a tied one counts once, as head).
+        positions: whether learned positions count: ``no``, ``yes``, or only when ``tied``.
+        head: whether the head counts: ``no``, ``yes``, or only when ``untied``.
         vocab_multiple: the vocabulary is padded to a multiple of this.
+        experts: ``active`` ones or ``all``.
+        router: whether routers count.
+        norms: which parameters of norms and biases count: ``no``, ``all`` or the ``final`` norm.
         mtp: whether multi-token-prediction layers count.
+        recompute: what runs once more: ``none``; ``flash``, one of the two products of the
+            attention core; ``core``, the core; ``core-thrice``, as Korthikanti et al. print it;
+            ``layers``, everything but the head; ``all``.
         latent_norms: whether Megatron's per-norm terms of latent attention and MTP count.
         mask: whether Levanter's three operations a score count.
+        gated_if_silu: whether gated layers with another activation are taken for plain ones.
+        ssm_twice_hidden: whether the inner width of state-space layers is taken as 2 x hidden.
         source: where the formula comes from.
     """
 
     name: str
-    weights: Callable[[ModelShape], int]
     attention: str = "full"
+    width: str = "heads"
     windowed: bool = False
-    attention_factor: float = 1.0
-    layer_factor: float = 1.0
-    factor: float = 1.0
+    documents: bool = False
+    embedding: bool = False
+    positions: str = "no"
+    head: str = "yes"
     vocab_multiple: int = 1
+    experts: str = "active"
+    router: bool = True
+    norms: str = "no"
     mtp: bool = False
+    recompute: str = "none"
     latent_norms: bool = False
     mask: bool = False
+    gated_if_silu: bool = False
+    ssm_twice_hidden: bool = False
     source: str = ""
 
-
-def _no_router(model: ModelShape) -> int:
-    return model.layer_weights + model.head_weights
-
-
-def _with_router(model: ModelShape) -> int:
-    return model.params_mm
-
-
-def _without_positions(model: ModelShape) -> int:
-    return model.params_active - model.position_weights
-
-
-def _huggingface(model: ModelShape) -> int:
-    return model.params_total - model.head_weights - model.position_weights
-
-
-def _torchtitan(model: ModelShape) -> int:
-    if model.tied_embeddings:
-        return model.params_active
-    return _without_positions(model) - model.head_weights
+    def choices(self) -> str:
+        """Return the tuple of choices in words: those that every convention makes, then others."""
+        always = (
+            f"attention {self.attention}{'' if self.width == 'heads' else ' of model width'}",
+            f"embedding {_YES[self.embedding]}",
+            f"head {self.head}",
+            f"experts {self.experts}",
+            f"router {_YES[self.router]}",
+            f"MTP {_YES[self.mtp]}",
+            f"recompute {self.recompute}",
+        )
+        plain = Convention(name=self.name)
+        rare = (
+            f"{field.name.replace('_', ' ')} {getattr(self, field.name)}"
+            for field in fields(self)
+            if field.name in _RARE and getattr(self, field.name) != getattr(plain, field.name)
+        )
+        return ", ".join((*always, *rare)).replace(" True", "")
 
 
-def _olmo(model: ModelShape) -> int:
-    return model.params_mm + model.hidden
-
-
+_YES = {True: "yes", False: "no"}
+_RARE = {
+    "windowed", "documents", "positions", "vocab_multiple", "norms", "latent_norms", "mask",
+    "gated_if_silu", "ssm_twice_hidden",
+}  # fmt: skip
 _MEGATRON = "Megatron-LM num_floating_point_operations"
 _KORTHIKANTI = "Korthikanti et al. 2022 (arXiv 2205.05198), appendix A"
 
@@ -83,137 +91,162 @@ CONVENTIONS: dict[str, Convention] = {
     for convention in (
         Convention(
             name="causal",
-            weights=_with_router,
             attention="exact",
             windowed=True,
+            documents=True,
             source="exact causal mask T(T+1)/2, windows exact",
         ),
-        Convention(
-            name="full",
-            weights=_with_router,
-            windowed=True,
-            source="full attention square",
-        ),
+        Convention(name="full", windowed=True, documents=True, source="full attention square"),
         Convention(
             name="megatron",
-            weights=_no_router,
             attention="half",
             windowed=True,
+            documents=True,
+            router=False,
             vocab_multiple=128,
             mtp=True,
             latent_norms=True,
+            ssm_twice_hidden=True,
             source=f"{_MEGATRON} since 2025-03",
         ),
         Convention(
             name="megatron-2024",
-            weights=_no_router,
+            router=False,
             vocab_multiple=128,
             source=f"{_MEGATRON} before 2025-03",
         ),
         Convention(
+            name="bridge-2025",
+            attention="half",
+            router=False,
+            vocab_multiple=128,
+            mtp=True,
+            latent_norms=True,
+            gated_if_silu=True,
+            source="Megatron-Bridge flop_utils before 2026-05-28: windows ignored",
+        ),
+        Convention(
             name="nemo",
-            weights=_no_router,
             attention="half",
             windowed=True,
+            router=False,
             mtp=True,
             source="NeMo flops_formulas since 2025-08",
         ),
         Convention(
+            name="nemo-2024", router=False, source="NeMo flops_formulas before 2025-08: full square"
+        ),
+        Convention(
             name="maxtext",
-            weights=_with_router,
             attention="half",
             windowed=True,
             mtp=True,
             source="MaxText since 2025-07",
         ),
+        Convention(name="maxtext-2024", source="MaxText before 2025-07: full square"),
         Convention(
             name="palm",
-            weights=lambda model: model.params_active,
+            embedding=True,
+            positions="yes",
+            norms="all",
             source="Chowdhery et al. 2022 (arXiv 2204.02311), appendix B",
         ),
         Convention(
             name="kaplan",
-            weights=lambda model: model.params_nonemb_active,
             attention="none",
+            head="no",
+            norms="all",
             source="Kaplan et al. 2020 (arXiv 2001.08361): 6N",
         ),
         Convention(
             name="6n",
-            weights=lambda model: model.params_total,
             attention="none",
+            embedding=True,
+            positions="yes",
+            experts="all",
+            norms="all",
             source="6 x all parameters",
         ),
         Convention(
-            name="hf-trainer",
-            weights=_huggingface,
+            name="6n-matmul",
             attention="none",
+            source="6 x parameters that multiply a token: packed documents of unknown lengths",
+        ),
+        Convention(
+            name="hf-trainer",
+            attention="none",
+            head="untied",
+            experts="all",
+            norms="all",
             source="Hugging Face Trainer floating_point_ops",
         ),
-        Convention(name="nanogpt", weights=_without_positions, source="nanoGPT estimate_mfu"),
-        Convention(
-            name="nanochat",
-            weights=_with_router,
-            windowed=True,
-            source="nanochat: parameters of linear layers",
-        ),
+        Convention(name="nanogpt", embedding=True, norms="all", source="nanoGPT estimate_mfu"),
+        Convention(name="nanochat", windowed=True, source="nanochat: parameters of linear layers"),
         Convention(
             name="picotron",
-            weights=lambda model: model.params_total,
-            attention="hidden",
+            width="hidden",
+            embedding=True,
+            positions="yes",
+            experts="all",
+            norms="all",
             source="picotron get_mfu",
         ),
         Convention(
             name="llm-foundry",
-            weights=lambda model: model.params_active,
-            attention="hidden",
+            width="hidden",
+            embedding=True,
+            positions="yes",
+            norms="all",
             source="llm-foundry benchmarking README, MFU",
         ),
         Convention(
             name="llm-foundry-hfu",
-            weights=lambda model: model.params_active,
-            attention="hidden",
-            factor=4 / 3,
+            width="hidden",
+            embedding=True,
+            positions="yes",
+            norms="all",
+            recompute="all",
             source="llm-foundry benchmarking README, HFU",
         ),
         Convention(
-            name="torchtitan", weights=_torchtitan, source="torchtitan get_nparams_and_flops"
+            name="torchtitan",
+            positions="tied",
+            norms="all",
+            source="torchtitan get_nparams_and_flops",
         ),
         Convention(
-            name="olmo-core", weights=_olmo, windowed=True, source="OLMo-core num_flops_per_token"
+            name="olmo-core",
+            windowed=True,
+            norms="final",
+            source="OLMo-core num_flops_per_token",
         ),
-        Convention(name="nanotron", weights=_no_router, source="nanotron get_flops"),
-        Convention(
-            name="levanter", weights=_with_router, mask=True, source="levanter lm_flops_per_token"
-        ),
-        Convention(
-            name="korthikanti", weights=_no_router, vocab_multiple=1024, source=_KORTHIKANTI
-        ),
+        Convention(name="nanotron", router=False, source="nanotron get_flops"),
+        Convention(name="levanter", mask=True, source="levanter lm_flops_per_token"),
+        Convention(name="korthikanti", router=False, vocab_multiple=1024, source=_KORTHIKANTI),
         Convention(
             name="korthikanti-hw",
-            weights=_no_router,
+            router=False,
             vocab_multiple=1024,
-            attention_factor=2.0,
+            recompute="core-thrice",
             source=f"{_KORTHIKANTI}, hardware FLOPs as its table 5 needs them",
         ),
         Convention(
             name="selective-hw",
-            weights=_no_router,
+            router=False,
             vocab_multiple=1024,
-            attention_factor=4 / 3,
+            recompute="core",
             source="selective recompute: the attention core runs forward once more",
         ),
         Convention(
             name="sc21",
-            weights=_no_router,
+            router=False,
             vocab_multiple=1024,
-            attention_factor=4 / 3,
-            layer_factor=4 / 3,
+            recompute="layers",
             source="Narayanan et al. 2021 (arXiv 2104.04473): full recompute",
         ),
         Convention(
             name="flopcounter-flash",
-            weights=_with_router,
-            attention_factor=7 / 6,
+            recompute="flash",
             source="torch.utils.flop_counter with flash attention",
         ),
     )
@@ -221,7 +254,16 @@ CONVENTIONS: dict[str, Convention] = {
 """All conventions by name."""
 
 DEFAULT_CONVENTION = "causal"
-_ALIASES = {"exact": "causal", "exactcausal": "causal", "half": "megatron", "titan": "torchtitan"}
+_ALIASES = {
+    "exact": "causal",
+    "exactcausal": "causal",
+    "half": "megatron",
+    "titan": "torchtitan",
+    "flopcounter": "flopcounter-flash",
+    "korthikantimodel": "korthikanti",
+    "megatronbridge": "megatron",
+    "bridge": "megatron",
+}
 
 
 def find_convention(name: str) -> Convention:
@@ -236,88 +278,6 @@ def find_convention(name: str) -> Convention:
         if _plain(convention.name) == wanted:
             return convention
     raise UsageError(f"unknown convention {name!r}", hint=f"known: {', '.join(CONVENTIONS)}")
-
-
-def flops_per_token(
-    model: ModelLike, *, seq_len: int, convention: str = DEFAULT_CONVENTION
-) -> float:
-    """Return the FLOPs of training on one token, forward and backward.
-
-    Args:
-        model: a preset name, the path of a configuration, a mapping or a shape.
-        seq_len: tokens a sequence.
-        convention: the way of counting; ``causal`` counts the exact mask.
-
-    Raises:
-        UsageError: if the model, the convention or the length makes no sense.
-    """
-    counted = find_convention(convention)
-    if not 1 <= seq_len <= _MAX_SEQ_LEN:
-        raise UsageError(f"sequence length out of range: {seq_len}")
-    shape = load_model(model)
-    head = shape.head_weights
-    padded = _round_up(shape.vocab, counted.vocab_multiple) * shape.hidden
-    body = counted.weights(shape) - head
-    flop = 6 * (body * counted.layer_factor + padded)
-    flop += counted.attention_factor * _attention_flop(shape, seq_len, counted)
-    if counted.mtp and shape.mtp_layers:
-        flop += shape.mtp_layers * _mtp_flop(shape, seq_len, counted, padded)
-    if counted.latent_norms:
-        flop += 6 * _latent_norm_weights(shape)
-    if counted.mask:
-        flop += 9 * seq_len * shape.heads * shape.layers
-    return flop * counted.factor
-
-
-def flops_per_token_by_convention(model: ModelLike, *, seq_len: int) -> dict[str, float]:
-    """Return the FLOPs of one token under every convention."""
-    shape = load_model(model)
-    return {name: flops_per_token(shape, seq_len=seq_len, convention=name) for name in CONVENTIONS}
-
-
-def _attention_flop(model: ModelShape, seq_len: int, counted: Convention) -> float:
-    """Both products of the attention core in all layers: 2 FLOP x 3 passes x width x context."""
-    if counted.attention == "none":
-        return 0.0
-    width = model.heads * (model.qk_dim + model.v_dim)
-    if counted.attention == "hidden":
-        width = 2 * model.hidden
-    windows = [model.window_of(layer) if counted.windowed else 0 for layer in range(model.layers)]
-    return sum(6 * width * _context(counted.attention, seq_len, window) for window in windows)
-
-
-def _context(attention: str, seq_len: int, window: int) -> float:
-    """Keys that a query meets on average."""
-    clipped = min(window, seq_len) if window else seq_len
-    if attention in {"full", "hidden"}:
-        return clipped
-    if attention == "exact" or clipped < seq_len:
-        # The first `clipped` queries meet 1, 2, ... keys, every later one meets `clipped`.
-        return clipped - clipped * (clipped - 1) / (2 * seq_len)
-    return seq_len / 2
-
-
-def _mtp_flop(model: ModelShape, seq_len: int, counted: Convention, head: int) -> float:
-    """One more layer of the last kind, its 2h x h input projection, and one more head."""
-    last = model.moe_layer_active_weights if model.experts else 0
-    if not model.experts:
-        last = (3 if model.glu else 2) * model.hidden * model.ffn
-    elif counted.weights is _with_router:
-        last += model.router_weights
-    weights = model.attention_weights + last + 2 * model.hidden**2 + head
-    width = model.heads * (model.qk_dim + model.v_dim)
-    window = model.window_of(model.layers - 1) if counted.windowed else 0
-    return 6 * weights + 6 * width * _context(counted.attention, seq_len, window)
-
-
-def _latent_norm_weights(model: ModelShape) -> int:
-    layers = model.layers + model.mtp_layers
-    latent = (model.q_lora_rank + model.kv_lora_rank) * layers if model.kv_lora_rank else 0
-    return latent + 3 * model.hidden * model.mtp_layers
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
 
 
 def _plain(name: str) -> str:

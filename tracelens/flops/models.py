@@ -11,10 +11,29 @@ from math import isfinite
 from typing import Any, Self
 
 from tracelens.errors import UsageError
+from tracelens.flops.parts import (
+    FEEDS,
+    IDLE_EXPERTS,
+    MIXERS,
+    TABLES,
+    UNMULTIPLIED,
+    Part,
+    parts_of,
+)
 
-_FLAGS = {"glu", "tied_embeddings", "biases", "qkv_biases", "qk_norm"}
+_FLAGS = {"glu", "tied_embeddings", "biases", "qkv_biases", "qk_norm", "query_gate", "frozen"}
+_TEXTS = {"activation"}
+_KINDS = {"mixers": MIXERS, "feeds": FEEDS}
+_LETTERS = {
+    "M": ("mamba2", "none"),
+    "*": ("attention", "none"),
+    "-": ("none", "dense"),
+    "E": ("none", "moe"),
+    "G": ("delta", "none"),
+}
 _LIMIT = 1 << 40
 """No dimension of a model is larger; a larger number is a typing error."""
+_MOST_LAYERS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +56,17 @@ class ModelShape:
         biases: whether every matrix and every norm has a bias (GPT-2, GPT-3).
         qkv_biases: whether only the query, key and value projections have one (Qwen2).
         qk_norm: whether query and key heads are normalised (Qwen3).
+        query_gate: whether the query projection also makes a gate of its own size (Qwen3-Next).
+        activation: of the feed-forward layers, where a convention asks for it.
+        frozen: whether the weights get no gradients (LoRA), so that backward is half as much.
+        mixers: what mixes tokens, one a layer: attention, mamba2, mamba, delta (gated delta rule)
+            or none; empty means attention everywhere.
+        feeds: what follows, one a layer: dense, moe or none; empty means what
+            ``dense_layers`` says.
+        ffn_latent: width that experts work in, where it is not ``hidden``.
+        ssm_inner: inner width of a state-space layer; ``ssm_heads``, ``ssm_groups`` and
+            ``ssm_state`` are its heads, groups and state size, ``ssm_rank`` that of Mamba's steps.
+        delta_key_heads: key heads of the gated delta rule, like the other ``delta_`` fields.
     """
 
     layers: int
@@ -64,25 +94,58 @@ class ModelShape:
     biases: bool = False
     qkv_biases: bool = False
     qk_norm: bool = False
+    query_gate: bool = False
+    activation: str = ""
+    frozen: bool = False
+    mixers: tuple[str, ...] = ()
+    feeds: tuple[str, ...] = ()
+    ffn_latent: int = 0
+    ssm_inner: int = 0
+    ssm_heads: int = 0
+    ssm_groups: int = 0
+    ssm_state: int = 0
+    ssm_conv: int = 4
+    ssm_rank: int = 0
+    delta_key_heads: int = 0
+    delta_value_heads: int = 0
+    delta_key_dim: int = 0
+    delta_value_dim: int = 0
+    delta_conv: int = 4
 
     def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "heads", "vocab"):
+        for name in ("layers", "hidden", "vocab"):
             if getattr(self, name) < 1:
                 raise UsageError(f"model: {name} must be at least 1")
         for field in fields(self):
-            _check_dimension(field.name, getattr(self, field.name))
-        if self.experts and not (0 < self.experts_per_token <= self.experts and self.ffn_expert):
-            raise UsageError("model: experts need experts_per_token and ffn_expert")
-        if self.experts_per_token and not self.experts:
-            raise UsageError("model: experts_per_token without experts")
-        if self.kv_lora_rank and not self.qk_nope_head_dim:
-            raise UsageError("model: kv_lora_rank needs qk_nope_head_dim and qk_rope_head_dim")
+            _check_field(field.name, getattr(self, field.name))
+        for name in ("sliding_window", *_KINDS):
+            value = getattr(self, name)
+            if isinstance(value, tuple) and value and len(value) != self.layers:
+                raise UsageError(f"model: {name} needs one value for each layer")
         if self.dense_layers > self.layers:
             raise UsageError("model: more dense_layers than layers")
+        self._check_attention()
+        self._check_experts()
+        if not self.ssm_inner and {"mamba", "mamba2"} & set(self.mixers):
+            raise UsageError("model: state-space layers need ssm_inner and ssm_state")
+        if not self.delta_value_heads and "delta" in self.mixers:
+            raise UsageError("model: layers of the delta rule need the delta_ fields")
+
+    def _check_attention(self) -> None:
+        if self.mixers and "attention" not in self.mixers:
+            return
+        if self.heads < 1:
+            raise UsageError("model: heads must be at least 1")
+        if self.kv_lora_rank and not self.qk_nope_head_dim:
+            raise UsageError("model: kv_lora_rank needs qk_nope_head_dim and qk_rope_head_dim")
         if not self.head_dim and not self.kv_lora_rank and self.hidden % self.heads:
             raise UsageError("model: hidden is no multiple of heads; give head_dim")
-        if isinstance(self.sliding_window, tuple) and len(self.sliding_window) != self.layers:
-            raise UsageError("model: sliding_window needs one value, or one for each layer")
+
+    def _check_experts(self) -> None:
+        if self.experts and not (0 < self.experts_per_token <= self.experts and self.ffn_expert):
+            raise UsageError("model: experts need experts_per_token and ffn_expert")
+        if not self.experts and (self.experts_per_token or "moe" in self.feeds):
+            raise UsageError("model: experts_per_token or moe layers without experts")
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
@@ -92,6 +155,9 @@ class ModelShape:
             UsageError: naming the field that is missing, unknown or not a number.
         """
         known = {field.name: field for field in fields(cls)}
+        if "pattern" in values:
+            rest = {name: value for name, value in values.items() if name != "pattern"}
+            values = {**rest, **layers_of_pattern(values["pattern"])}
         unknown = sorted(set(values) - set(known))
         if unknown:
             raise UsageError(
@@ -125,117 +191,106 @@ class ModelShape:
     @property
     def moe_layers(self) -> int:
         """Layers with experts."""
-        return self.layers - self.dense_layers if self.experts else 0
+        return sum(self.feed_of(layer) == "moe" for layer in range(self.layers))
 
     def window_of(self, layer: int) -> int:
         """Attention window of a layer, 0 for none."""
         windows = self.sliding_window
         return windows[layer] if isinstance(windows, tuple) else windows
 
-    # --- weights of matrices -------------------------------------------------------------------
+    def mixer_of(self, layer: int) -> str:
+        """What mixes the tokens of a layer: attention, mamba2, mamba, delta or none."""
+        return self.mixers[layer] if self.mixers else "attention"
 
-    @cached_property
-    def attention_weights(self) -> int:
-        """Weights of the projections of one attention layer."""
-        output = self.heads * self.v_dim * self.hidden
-        if not self.kv_lora_rank:
-            keys_values = self.hidden * self.key_heads * (self.qk_dim + self.v_dim)
-            return self.hidden * self.heads * self.qk_dim + keys_values + output
-        queries = self.heads * self.qk_dim
-        query = (
-            self.q_lora_rank * (self.hidden + queries)
-            if self.q_lora_rank
-            else self.hidden * queries
-        )
-        down = self.hidden * (self.kv_lora_rank + self.qk_rope_head_dim)
-        up = self.kv_lora_rank * self.heads * (self.qk_nope_head_dim + self.v_dim)
-        return query + down + up + output
+    def feed_of(self, layer: int) -> str:
+        """What follows it: dense, moe or none."""
+        if self.feeds:
+            return self.feeds[layer]
+        return "moe" if self.experts and layer >= self.dense_layers else "dense"
 
     @property
-    def _matrices(self) -> int:
+    def matrices(self) -> int:
+        """Matrices of a feed-forward layer."""
         return 3 if self.glu else 2
 
-    @cached_property
-    def moe_layer_active_weights(self) -> int:
-        """Feed-forward weights that one token meets in a layer with experts, router excluded."""
-        width = self.experts_per_token * self.ffn_expert + self.ffn_shared
-        return self._matrices * self.hidden * width
+    # --- parameters ----------------------------------------------------------------------------
 
     @cached_property
-    def router_weights(self) -> int:
-        """Weights of one router."""
-        return self.hidden * self.experts
-
-    @cached_property
-    def layer_weights(self) -> int:
-        """Active weights of the matrices of all layers: no router, no head."""
-        dense = self._matrices * self.hidden * self.ffn * (self.layers - self.moe_layers)
-        experts = self.moe_layer_active_weights * self.moe_layers
-        return self.layers * self.attention_weights + dense + experts
-
-    @property
-    def routers(self) -> int:
-        """Weights of all routers."""
-        return self.router_weights * self.moe_layers
+    def parts(self) -> tuple[Part, ...]:
+        """Every part of the model, in the order of the forward pass."""
+        return parts_of(self)
 
     @property
     def head_weights(self) -> int:
         """Weights of the language-model head."""
         return self.vocab * self.hidden
 
-    # --- parameter totals ----------------------------------------------------------------------
-
-    @cached_property
-    def _vectors(self) -> int:
-        """Parameters of norms and biases."""
-        norm = self.hidden * (2 if self.biases else 1)
-        layer = 2 * norm
-        if self.kv_lora_rank:
-            layer += self.q_lora_rank + self.kv_lora_rank
-        if self.qk_norm:
-            layer += 2 * self.qk_dim
-        if self.biases or self.qkv_biases:
-            layer += self.heads * self.qk_dim + self.key_heads * (self.qk_dim + self.v_dim)
-        if self.biases:
-            gated = self.ffn * (2 if self.glu else 1)
-            layer += self.hidden + gated + self.hidden
-        return self.layers * layer + norm
+    def _sum(self, *without: str) -> int:
+        parts = (part for part in self.parts if not part.is_mtp and part.name not in without)
+        return sum(part.weights for part in parts)
 
     @cached_property
     def params_mm(self) -> int:
         """Active parameters that take part in a matrix product: routers and head included."""
-        return self.layer_weights + self.routers + self.head_weights
+        return self._sum(*UNMULTIPLIED)
 
     @cached_property
     def params_nonemb_active(self) -> int:
         """Active parameters without embeddings and without the head."""
-        return self.layer_weights + self.routers + self._vectors
-
-    @property
-    def position_weights(self) -> int:
-        """Parameters of learned positions."""
-        return self.positions * self.hidden
+        return self._sum(*TABLES, "head", IDLE_EXPERTS)
 
     @cached_property
     def params_active(self) -> int:
         """Parameters that one token meets, embeddings counted as a whole."""
-        tables = 1 if self.tied_embeddings else 2
-        return self.params_nonemb_active + tables * self.head_weights + self.position_weights
+        return self._sum(IDLE_EXPERTS)
 
     @cached_property
     def params_total(self) -> int:
         """All parameters, without multi-token-prediction layers."""
-        idle_width = (self.experts - self.experts_per_token) * self.ffn_expert
-        return self.params_active + self._matrices * self.hidden * idle_width * self.moe_layers
+        return self._sum()
 
 
-def _check_dimension(name: str, value: Any) -> None:
-    for number in value if isinstance(value, tuple) else (value,):
-        if not 0 <= number <= _LIMIT:
-            raise UsageError(f"model: {name} is out of range: {number}")
+def layers_of_pattern(pattern: Any) -> dict[str, tuple[str, ...]]:
+    """Return mixers and feeds of a hybrid model whose layers are one letter each.
+
+    The letters are Megatron's: ``M`` state space, ``*`` attention, ``-`` dense, ``E`` experts,
+    ``G`` gated delta rule. ``|`` ends a pipeline stage, and what follows ``/`` predicts further
+    tokens: both are left out.
+
+    Raises:
+        UsageError: if a letter is not known.
+    """
+    letters = str(pattern).partition("/")[0].replace("|", "").strip()
+    for letter in letters:
+        if letter not in _LETTERS:
+            raise UsageError(
+                f"model: layer {letter!r} in pattern {pattern!r} is not known",
+                hint=f"known: {' '.join(_LETTERS)}",
+            )
+    kinds = [_LETTERS[letter] for letter in letters]
+    return {"mixers": tuple(mixer for mixer, _ in kinds), "feeds": tuple(feed for _, feed in kinds)}
+
+
+def _check_field(name: str, value: Any) -> None:
+    if name in _KINDS:
+        unknown = sorted(set(value) - set(_KINDS[name]))
+        if unknown:
+            raise UsageError(
+                f"model: {name}: {unknown[0]!r} is not known",
+                hint=f"known: {', '.join(_KINDS[name])}",
+            )
+    elif name not in _TEXTS:
+        limit = _MOST_LAYERS if name in {"layers", "mtp_layers"} else _LIMIT
+        for number in value if isinstance(value, tuple) else (value,):
+            if not 0 <= number <= limit:
+                raise UsageError(f"model: {name} is out of range: {number}")
 
 
 def _field_value(name: str, value: Any) -> Any:
+    if name in _TEXTS:
+        return str(value or "")
+    if name in _KINDS:
+        return tuple(str(item) for item in value) if isinstance(value, list | tuple) else (value,)
     if value is None:
         return 0
     if isinstance(value, list | tuple) and name == "sliding_window":

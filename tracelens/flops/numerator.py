@@ -5,10 +5,10 @@ In this order: the user's figure, the formula of a model configuration, the shap
 
 from dataclasses import dataclass, field
 
-from tracelens.flops.conventions import CONVENTIONS, find_convention, flops_per_token
-from tracelens.flops.models import ModelShape
+from tracelens.flops.conventions import CONVENTIONS, find_convention
+from tracelens.flops.counting import flops_per_token
 from tracelens.flops.options import FlopsOptions
-from tracelens.flops.presets import load_model
+from tracelens.flops.presets import Model, load_model
 from tracelens.flops.scope import Scope, Training
 from tracelens.flops.unused import without_effect
 
@@ -40,7 +40,7 @@ class Numerator:
     convention: str | None = None
     per_convention: dict[str, float] | None = None
     credit_flop: float = 0.0
-    model: ModelShape | None = None
+    model: Model | None = None
     world_size: int = 1
     is_world_known: bool = False
     reason: str | None = None

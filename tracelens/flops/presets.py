@@ -12,16 +12,19 @@ from typing import Any
 
 from tracelens.errors import InputError, UsageError
 from tracelens.flops.huggingface import is_config, shape_of_config
+from tracelens.flops.layerlist import LayerList, is_layer_list
 from tracelens.flops.models import ModelShape
 
 _MAX_CONFIG_BYTES = 1 << 24
 _DECORATION = re.compile(r"(-(hf|instruct|chat|base|it|bf16|fp8|v0\.\d))+$")
 
-ModelLike = ModelShape | str | Path | Mapping[str, Any]
+Model = ModelShape | LayerList
+"""What the FLOPs of a token are counted for."""
+ModelLike = Model | str | Path | Mapping[str, Any]
 """What the user may give as a model."""
 
 
-def load_model(model: ModelLike) -> ModelShape:
+def load_model(model: ModelLike) -> Model:
     """Return the shape of a model.
 
     Args:
@@ -32,7 +35,7 @@ def load_model(model: ModelLike) -> ModelShape:
         UsageError: if the name is unknown or a field is missing.
         InputError: if the file is not a JSON object.
     """
-    if isinstance(model, ModelShape):
+    if isinstance(model, ModelShape | LayerList):
         return model
     if isinstance(model, Mapping):
         return _from_mapping(model)
@@ -55,7 +58,9 @@ def _is_file_like(text: str) -> bool:
         return False
 
 
-def _from_mapping(values: Mapping[str, Any]) -> ModelShape:
+def _from_mapping(values: Mapping[str, Any]) -> Model:
+    if is_layer_list(values):
+        return LayerList.from_mapping(values)
     return shape_of_config(values) if is_config(values) else ModelShape.from_mapping(values)
 
 

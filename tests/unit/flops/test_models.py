@@ -134,7 +134,7 @@ def test_totals_of_presets(name: str, total: int) -> None:
 
 
 def test_every_preset_loads() -> None:
-    assert len(preset_names()) == 23
+    assert len(preset_names()) == 24
     for name in preset_names():
         assert load_model(name).params_active > 0
 
