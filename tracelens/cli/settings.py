@@ -84,7 +84,11 @@ Traces = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(help="Model: a preset name or a Hugging Face config.json.", show_default=False),
+    typer.Option(
+        help="Model: a preset name, a config.json, Megatron arguments, a torchtitan TOML, or a list "
+        "of layers (JSON).",
+        show_default=False,
+    ),
 ]
 SeqLen = Annotated[int | None, typer.Option(help="Sequence length in tokens.", min=1)]
 TokensPerStep = Annotated[

@@ -8,34 +8,38 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracelens.errors import UsageError
+from tracelens.flops.huggingface_hybrid import HYBRIDS, hybrid_fields
+from tracelens.flops.layerlist import EXAMPLE
 from tracelens.flops.models import ModelShape
 
-_HINT = "give the numbers as fields instead, or --model-flops-per-step"
+_HINT = f"give --model-flops-per-step, or a JSON file with the layers: {EXAMPLE}"
 
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
 _HEADS = ("num_attention_heads", "n_head", "n_heads")
 _KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
 _FFN = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff")
+_HEAD_DIM = ("head_dim", "kv_channels", "attention_head_dim")
 _VOCAB = ("vocab_size", "padded_vocab_size")
 _EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 _TOP_K = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk")
 
 _PLAIN_MLP = {
     "bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gptj", "mpt",
-    "nemotron", "opt", "phi", "starcoder2",
+    "nemotron", "nemotron_h", "opt", "phi", "starcoder2",
 }  # fmt: skip
 _GATED_MLP = {
     "cohere", "cohere2", "deepseek", "deepseek_v2", "deepseek_v3", "ernie4_5", "gemma", "gemma2",
     "gemma3_text", "glm", "glm4", "glm4_moe", "gpt_oss", "granite", "internlm2", "kimi_k2",
     "llama", "ministral", "mistral", "mixtral", "olmo", "olmo2", "olmo3", "olmoe", "phi3",
-    "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "stablelm", "yi",
+    "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next", "seed_oss", "smollm3", "stablelm",
+    "yi", "jamba", "bamba", "granitemoehybrid",
 }  # fmt: skip
 _GATED_ACTIVATIONS = {"silu", "swish", "swiglu", "geglu"}
 _FOUR_TIMES_HIDDEN = {"bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gptj", "gpt_neo", "mpt"}
 _TIED = {
     "bloom", "codegen", "cohere", "cohere2", "falcon", "gemma", "gemma2", "gemma3_text", "gpt2",
-    "gpt_bigcode", "gpt_neo", "mpt", "opt", "starcoder2",
+    "gpt_bigcode", "gpt_neo", "mpt", "opt", "starcoder2", "mamba", "mamba2", "falcon_mamba",
 }  # fmt: skip
 _LEARNED_POSITIONS = {"gpt2", "gpt_bigcode", "gpt_neo", "opt"}
 _BIASES = {"gpt2", "gpt_neox", "gpt_bigcode", "opt", "bloom", "phi"}
@@ -44,6 +48,11 @@ _FOREIGN = (
     "linear_num_value_heads", "linear_attn_config", "attn_layer_period", "index_topk",
     "attention_chunk_size", "state_size",
 )  # fmt: skip
+_OF_HYBRIDS = {
+    "mamba_d_state", "hybrid_override_pattern", "linear_num_value_heads", "attn_layer_period",
+    "state_size",
+}  # fmt: skip
+_WITHOUT_ATTENTION = {"mamba", "mamba2", "falcon_mamba"}
 _SLIDING = {"sliding_attention", "sliding"}
 
 
@@ -62,39 +71,46 @@ def shape_of_config(config: Mapping[str, Any]) -> ModelShape:
     _refuse_foreign(config, family)
     layers = _required(config, _LAYERS)
     hidden = _required(config, _HIDDEN)
-    heads = _required(config, _HEADS)
+    without_attention = family in _WITHOUT_ATTENTION
+    heads = 0 if without_attention else _required(config, _HEADS)
     latent = _optional(config, ("kv_lora_rank",))
     shape: dict[str, Any] = {
         "layers": layers,
         "hidden": hidden,
         "heads": heads,
         "kv_heads": _key_heads(config),
-        "head_dim": 0 if latent else _optional(config, ("head_dim", "kv_channels")),
-        "ffn": _ffn(config, family, hidden),
-        "glu": _is_gated(config, family),
+        "head_dim": 0 if latent else _optional(config, _HEAD_DIM),
+        "ffn": 0 if without_attention else _ffn(config, family, hidden),
+        "glu": without_attention or _is_gated(config, family),
         "vocab": _required(config, _VOCAB),
         "sliding_window": _windows(config, family, layers),
         "mtp_layers": _optional(config, ("num_nextn_predict_layers",)),
         "tied_embeddings": bool(config.get("tie_word_embeddings", family in _TIED)),
         "biases": family in _BIASES,
         "qkv_biases": family.startswith("qwen2") or bool(config.get("attention_bias")),
-        "qk_norm": family.startswith("qwen3"),
+        "qk_norm": family.startswith(("qwen3", "gemma3")),
+        "sandwich_norms": family.startswith(("gemma2", "gemma3")),
+        "activation": str(config.get("hidden_act") or config.get("hidden_activation") or ""),
     }
     if family in _LEARNED_POSITIONS:
         shape["positions"] = _optional(config, ("n_positions", "max_position_embeddings"))
     for key in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim"):
         shape[key] = _optional(config, (key,)) if latent else 0
     shape["v_head_dim"] = _optional(config, ("v_head_dim",)) if latent else 0
-    return ModelShape.from_mapping(shape | _experts(config, family, layers))
+    shape |= _experts(config, family, layers)
+    if family in HYBRIDS:
+        shape |= hybrid_fields(config, family, lambda *keys: _optional(config, keys))
+    return ModelShape.from_mapping(shape)
 
 
 def _refuse_foreign(config: Mapping[str, Any], family: str) -> None:
+    own = _OF_HYBRIDS if family in HYBRIDS else set()
     for key in _FOREIGN:
-        if config.get(key):
+        if config.get(key) and key not in own:
             raise UsageError(f"model {family}: {key!r} is not a plain decoder", hint=_HINT)
     architectures = config.get("architectures") or ()
     decoder = any("CausalLM" in str(name) or "LMHead" in str(name) for name in architectures)
-    known = family in _PLAIN_MLP or family in _GATED_MLP
+    known = family in _PLAIN_MLP or family in _GATED_MLP or family in HYBRIDS
     if config.get("is_encoder_decoder") or not (decoder or known):
         raise UsageError(f"model type {family!r} is not a known decoder", hint=_HINT)
 
@@ -146,7 +162,7 @@ def _windows(config: Mapping[str, Any], family: str, layers: int) -> int | tuple
     if config.get("use_sliding_window") is False:
         window = 0
     kinds = config.get("layer_types")
-    if isinstance(kinds, list):
+    if isinstance(kinds, list) and family not in HYBRIDS:
         unknown = {str(kind) for kind in kinds} - _SLIDING - {"full_attention"}
         if unknown or len(kinds) != layers:
             raise UsageError(
@@ -176,7 +192,7 @@ def _experts(config: Mapping[str, Any], family: str, layers: int) -> dict[str, i
     experts = _optional(config, _EXPERTS)
     if experts <= 1:
         return {}
-    shares_width = family in {"mixtral", "gpt_oss", "olmoe"}
+    shares_width = family in {"mixtral", "gpt_oss", "olmoe", "jamba", "granitemoehybrid"}
     width = _optional(config, ("moe_intermediate_size",))
     if not width:
         if not shares_width:

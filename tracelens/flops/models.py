@@ -21,7 +21,16 @@ from tracelens.flops.parts import (
     parts_of,
 )
 
-_FLAGS = {"glu", "tied_embeddings", "biases", "qkv_biases", "qk_norm", "query_gate", "frozen"}
+_FLAGS = {
+    "glu",
+    "tied_embeddings",
+    "biases",
+    "qkv_biases",
+    "qk_norm",
+    "query_gate",
+    "frozen",
+    "sandwich_norms",
+}
 _TEXTS = {"activation"}
 _KINDS = {"mixers": MIXERS, "feeds": FEEDS}
 _LETTERS = {
@@ -56,6 +65,7 @@ class ModelShape:
         biases: whether every matrix and every norm has a bias (GPT-2, GPT-3).
         qkv_biases: whether only the query, key and value projections have one (Qwen2).
         qk_norm: whether query and key heads are normalised (Qwen3).
+        sandwich_norms: whether every sublayer is normalised on both sides (Gemma 2).
         query_gate: whether the query projection also makes a gate of its own size (Qwen3-Next).
         activation: of the feed-forward layers, where a convention asks for it.
         frozen: whether the weights get no gradients (LoRA), so that backward is half as much.
@@ -94,6 +104,7 @@ class ModelShape:
     biases: bool = False
     qkv_biases: bool = False
     qk_norm: bool = False
+    sandwich_norms: bool = False
     query_gate: bool = False
     activation: str = ""
     frozen: bool = False
@@ -163,6 +174,9 @@ class ModelShape:
             raise UsageError(
                 f"model: unknown field {unknown[0]!r}", hint=f"known fields: {', '.join(known)}"
             )
+        for name in _KINDS:
+            if isinstance(values.get(name), str):  # the same in every layer
+                values = {**values, name: (values[name],) * min(_layer_count(values), _MOST_LAYERS)}
         required = [name for name, field in known.items() if field.default is MISSING]
         missing = [name for name in required if name not in values]
         if missing:
@@ -271,6 +285,11 @@ def layers_of_pattern(pattern: Any) -> dict[str, tuple[str, ...]]:
     return {"mixers": tuple(mixer for mixer, _ in kinds), "feeds": tuple(feed for _, feed in kinds)}
 
 
+def _layer_count(values: Mapping[str, Any]) -> int:
+    layers = values.get("layers")
+    return layers if isinstance(layers, int) else 0
+
+
 def _check_field(name: str, value: Any) -> None:
     if name in _KINDS:
         unknown = sorted(set(value) - set(_KINDS[name]))
@@ -290,7 +309,7 @@ def _field_value(name: str, value: Any) -> Any:
     if name in _TEXTS:
         return str(value or "")
     if name in _KINDS:
-        return tuple(str(item) for item in value) if isinstance(value, list | tuple) else (value,)
+        return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
     if value is None:
         return 0
     if isinstance(value, list | tuple) and name == "sliding_window":

@@ -64,7 +64,7 @@ def parts_of(model: "ModelShape") -> tuple[Part, ...]:
 
 
 def _layer(model: "ModelShape", layer: int, mixer: str, feed: str) -> list[Part]:
-    norm = model.hidden * (2 if model.biases else 1)
+    norm = model.hidden * (2 if model.biases else 1) * (2 if model.sandwich_norms else 1)
     norms = norm * ((mixer != "none") + (feed != "none"))
     found = []
     if mixer == "attention":

@@ -1,7 +1,6 @@
 """Which model does the user mean: a preset name, a configuration file, or a mapping of numbers?"""
 
 import difflib
-import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -10,12 +9,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tracelens.errors import InputError, UsageError
+from tracelens.errors import UsageError
+from tracelens.flops.configfile import read_config
 from tracelens.flops.huggingface import is_config, shape_of_config
 from tracelens.flops.layerlist import LayerList, is_layer_list
+from tracelens.flops.megatron import shape_of_arguments
 from tracelens.flops.models import ModelShape
+from tracelens.flops.torchtitan import is_torchtitan, model_of_torchtitan
 
-_MAX_CONFIG_BYTES = 1 << 24
 _DECORATION = re.compile(r"(-(hf|instruct|chat|base|it|bf16|fp8|v0\.\d))+$")
 
 Model = ModelShape | LayerList
@@ -28,12 +29,13 @@ def load_model(model: ModelLike) -> Model:
     """Return the shape of a model.
 
     Args:
-        model: a preset name (``"llama3-8b"``), the path of a Hugging Face ``config.json`` or of the
-            folder that holds one, a mapping with the fields of either, or a shape.
+        model: a preset name (``"llama3-8b"``); the path of a Hugging Face ``config.json`` or of
+            the folder that holds one, of Megatron arguments, of a torchtitan TOML, or of a list of
+            layers; a mapping with the fields of one of them; or a shape.
 
     Raises:
         UsageError: if the name is unknown or a field is missing.
-        InputError: if the file is not a JSON object.
+        InputError: if the file holds none of them.
     """
     if isinstance(model, ModelShape | LayerList):
         return model
@@ -41,7 +43,7 @@ def load_model(model: ModelLike) -> Model:
         return _from_mapping(model)
     path = Path(model)
     if isinstance(model, Path) or _is_file_like(model):
-        return _from_mapping(_read_config(path))
+        return _from_mapping(read_config(path))
     return _preset(model)
 
 
@@ -53,7 +55,7 @@ def preset_names() -> tuple[str, ...]:
 
 def _is_file_like(text: str) -> bool:
     try:
-        return text.endswith(".json") or Path(text).exists()
+        return text.endswith((".json", ".toml")) or Path(text).exists()
     except (OSError, ValueError):
         return False
 
@@ -61,23 +63,11 @@ def _is_file_like(text: str) -> bool:
 def _from_mapping(values: Mapping[str, Any]) -> Model:
     if is_layer_list(values):
         return LayerList.from_mapping(values)
+    if "megatron" in values:
+        return shape_of_arguments(values["megatron"])
+    if is_torchtitan(values):
+        return _preset(model_of_torchtitan(values))
     return shape_of_config(values) if is_config(values) else ModelShape.from_mapping(values)
-
-
-def _read_config(path: Path) -> Mapping[str, Any]:
-    if path.is_dir():
-        path = path / "config.json"
-    try:
-        if path.stat().st_size > _MAX_CONFIG_BYTES:
-            raise InputError(f"{path}: too large for a model configuration")
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or 'cannot be read'}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON", hint="give the config.json of the model") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: not a JSON object", hint="give the config.json of the model")
-    return values
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tracelens.errors import InputError, UsageError
-from tracelens.flops import load_model
+from tracelens.flops import flops_per_token, load_model
 from tracelens.flops.models import ModelShape
 from tracelens.flops.presets import preset_names
 
@@ -21,6 +21,16 @@ PUBLISHED_TOTALS = {
     "Qwen3-8B": 8_190_735_360,
     "Llama-3-8B": 8_030_261_248,
     "DeepSeek-V3": 671_026_404_352,
+    "DeepSeek-V2": 235_741_434_880,
+    "DeepSeek-V2-Lite": 15_706_484_224,
+    "Qwen3-0.6B": 596_049_920,
+    "Qwen3-1.7B": 1_720_574_976,
+    "Qwen3-4B": 4_022_468_096,
+    "Qwen3-14B": 14_768_307_200,
+    "Qwen3-32B": 32_762_123_264,
+    "Mamba-2.8B": 2_768_345_600,
+    "Mamba2-2.7B": 2_702_599_680,
+    "Nemotron-3-Nano": 31_577_937_344,
 }
 
 LLAMA_3_8B: dict[str, Any] = {
@@ -134,7 +144,7 @@ def test_totals_of_presets(name: str, total: int) -> None:
 
 
 def test_every_preset_loads() -> None:
-    assert len(preset_names()) == 24
+    assert len(preset_names()) == 34
     for name in preset_names():
         assert load_model(name).params_active > 0
 
@@ -250,3 +260,168 @@ def test_files_that_are_no_configuration(content: str, tmp_path: Path) -> None:
 def test_missing_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         load_model(str(tmp_path / "config.json"))
+
+
+# --- families beyond the plain decoder ---------------------------------------------------------
+
+GEMMA_2_9B = {
+    "model_type": "gemma2",
+    "num_hidden_layers": 42,
+    "hidden_size": 3584,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 256,
+    "intermediate_size": 14336,
+    "vocab_size": 256000,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "sliding_window": 4096,
+}
+JAMBA = {
+    "model_type": "jamba",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 65536,
+    "num_experts": 16,
+    "num_experts_per_tok": 2,
+    "attn_layer_period": 8,
+    "attn_layer_offset": 4,
+    "expert_layer_period": 2,
+    "expert_layer_offset": 1,
+    "mamba_d_state": 16,
+    "mamba_d_conv": 4,
+    "mamba_expand": 2,
+    "mamba_dt_rank": 256,
+    "tie_word_embeddings": False,
+    "hidden_act": "silu",
+}
+NANO = {
+    "model_type": "nemotron_h",
+    "num_hidden_layers": 52,
+    "hidden_size": 2688,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "intermediate_size": 1856,
+    "moe_intermediate_size": 1856,
+    "moe_shared_expert_intermediate_size": 3712,
+    "n_routed_experts": 128,
+    "num_experts_per_tok": 6,
+    "vocab_size": 131072,
+    "mamba_num_heads": 64,
+    "mamba_head_dim": 64,
+    "ssm_state_size": 128,
+    "n_groups": 8,
+    "mlp_hidden_act": "relu2",
+    "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+}
+QWEN_NEXT = {
+    "model_type": "qwen3_next",
+    "num_hidden_layers": 48,
+    "hidden_size": 2048,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "intermediate_size": 5120,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "num_experts": 512,
+    "num_experts_per_tok": 10,
+    "vocab_size": 151936,
+    "tie_word_embeddings": False,
+    "full_attention_interval": 4,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_conv_kernel_dim": 4,
+    "hidden_act": "silu",
+}
+MAMBA = {
+    "model_type": "mamba",
+    "num_hidden_layers": 64,
+    "hidden_size": 2560,
+    "intermediate_size": 5120,
+    "state_size": 16,
+    "conv_kernel": 4,
+    "time_step_rank": 160,
+    "vocab_size": 50280,
+}
+
+
+def test_gemma_2_alternates_windows_and_has_its_published_size() -> None:
+    shape = load_model(GEMMA_2_9B)
+    assert shape.params_total == 9_241_705_984
+    assert shape.sliding_window == (4096, 0) * 21
+
+
+def test_jamba_lacks_only_the_norms_inside_its_mamba_layers() -> None:
+    shape = load_model(JAMBA)
+    assert 51_570_323_328 - shape.params_total == 28 * (256 + 2 * 16)
+    assert [shape.mixers.count(kind) for kind in ("attention", "mamba")] == [4, 28]
+
+
+def test_a_hybrid_configuration_equals_its_preset() -> None:
+    assert load_model(NANO).params_total == load_model("Nemotron-3-Nano").params_total
+    assert load_model(NANO).parts == load_model("Nemotron-3-Nano").parts
+    assert load_model(MAMBA).parts == load_model("Mamba-2.8B").parts
+
+
+def test_linear_attention_layers() -> None:
+    shape = load_model(QWEN_NEXT)
+    assert shape.mixers == ("delta", "delta", "delta", "attention") * 12
+    assert round(shape.params_total / 1e9, 1) == 79.7
+
+
+LAYERS: dict[str, Any] = {
+    "layers": [
+        {
+            "repeat": 2,
+            "linear": [[8, 32], [32, 8]],
+            "attention": {"heads": 2, "qk_dim": 4, "causal": False},
+        },
+        {"linear": [[8, 8]], "flop_per_token": 100},
+    ],
+    "head": [8, 10],
+}
+
+
+def test_a_list_of_layers(tmp_path: Path) -> None:
+    path = tmp_path / "layers.json"
+    path.write_text(json.dumps(LAYERS))
+    matrices = 2 * 2 * 8 * 32 + 8 * 8 + 8 * 10
+    attention = 2 * 6 * (8 + 8) * 6  # a bidirectional query meets all six keys
+    for model in (LAYERS, path, str(path)):
+        assert flops_per_token(model, seq_len=6) == 6 * matrices + attention + 300
+    assert load_model(LAYERS).params_total == matrices
+    assert (
+        flops_per_token(LAYERS, seq_len=6, convention="megatron")
+        == 6 * (matrices + 8 * (128 - 10)) + attention + 300
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layers": []}, "'layers' must be a list"),
+        ({"layers": [3]}, r"layers\[0\] must be an object"),
+        ({"layers": [{"linear": [[8]]}]}, r"\[8\] must be \[in, out\]"),
+        ({"layers": [{"repeat": 1e9}]}, "'repeat' must be a whole number"),
+        ({"layers": [{"repeat": 20_000}]}, "'repeat' must be a whole number up to 10000"),
+        ({"layers": [{"conv": 3}]}, "unknown field 'conv'"),
+        ({"layers": [{"attention": {"heads": 2}}]}, "'qk_dim' is missing"),
+        ({"depth": 3}, "unknown field 'depth'"),
+    ],
+)
+def test_lists_that_are_not_understood(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_model(LAYERS | change)
+
+
+def test_an_unknown_architecture_says_what_to_give_instead() -> None:
+    with pytest.raises(UsageError, match="'bert' is not a known decoder") as error:
+        load_model(LLAMA_3_8B | {"model_type": "bert", "architectures": ["BertModel"]})
+    assert "--model-flops-per-step" in error.value.hint
+    assert '"linear": [[1024, 4096]' in error.value.hint
