@@ -85,7 +85,7 @@ Traces = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
-        help="Model: a preset name, a config.json, Megatron arguments, a torchtitan TOML, or a list "
+        help="Model: a preset, a config.json, Megatron arguments, a torchtitan TOML, or a list "
         "of layers (JSON).",
         show_default=False,
     ),
