@@ -146,6 +146,22 @@ LEAF_TITLES: dict[str, str] = {
 }
 """Every leaf, in report order, with the words a report uses for it."""
 
+INEFFICIENCY_TITLES: dict[str, str] = {
+    "ineff.precision": "slower number format",
+    "ineff.memory": "bound by memory",
+    "ineff.sm_reserved": "multiprocessors not used",
+    "ineff.quantisation": "tile and wave quantisation",
+    "ineff.clock": "clock below that of the peak",
+    "ineff.ceiling": "declared ceiling of matmuls",
+    "ineff.kernel": "kernel quality, unexplained",
+    "ineff.contention": "slowed by communication or copies",
+    "ineff.sharing": "kernels side by side",
+    "ineff.unshaped": "kernels without shapes",
+    "ineff.window_edge": "FLOPs counted in another window",
+    "anomaly.faster_than_peak": "faster than the peak",
+}
+"""What time of FLOP-bearing kernels is lost to, in the order of the ladder."""
+
 GROUPS = (
     "matmul",
     "attention",

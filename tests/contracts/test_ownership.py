@@ -30,8 +30,8 @@ OWNER = {
         ),
         "ingest",
     ),
-    **dict.fromkeys(("activity_class", "host_label"), "classify"),
-    **dict.fromkeys(("activity_flop", "recomputed"), "flops"),
+    **dict.fromkeys(("activity_class", "host_label", "kernel_tiling"), "classify"),
+    **dict.fromkeys(("activity_flop", "recomputed", "ladder"), "flops"),
     "activity_dimension": "comm",
     **dict.fromkeys(
         ("step", "window_info", "activity_step", "segment", "hidden", "calibration"), "attribution"

@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from importlib import resources
 
 from tracelens.classify import host
+from tracelens.classify.names import normalize
 from tracelens.classify.rules import classify_names
+from tracelens.classify.tilings import tilings_of
 from tracelens.store import Store
 
 _SCRATCH = {
@@ -13,6 +15,8 @@ _SCRATCH = {
     "classify_op": "target TEXT, name_id INTEGER, class TEXT, announced TEXT",
     "classify_text": "kind TEXT, text TEXT, class TEXT",
 }
+_TILED = "('gemm', 'gemm_mem', 'conv', 'attention')"
+_TILING = ("tile_m", "tile_n", "tile_k", "schedule", "grid_unit")
 _SOURCE_OF_TARGET = {
     "call": "raw.host_call",
     "op": "raw.op",
@@ -23,13 +27,14 @@ _SOURCE_OF_TARGET = {
 
 
 def classify(store: Store) -> None:
-    """Fill ``raw.activity_class`` for every activity and ``raw.host_label`` for the host.
+    """Fill ``raw.activity_class``, ``raw.kernel_tiling`` and ``raw.host_label``.
 
     Distinct names are matched once; everything else is a join. Running it again replaces the rows.
     """
     with store.transaction():
         store.execute("DELETE FROM raw.activity_class")
         store.execute("DELETE FROM raw.host_label")
+        store.execute("DELETE FROM raw.kernel_tiling")
         with _scratch(store):
             _match_kernel_names(store)
             _match_op_names(store)
@@ -38,6 +43,7 @@ def classify(store: Store) -> None:
             _match_texts(store, "dtype", "dtype", host.framework_dtype)
             sql = resources.files("tracelens.classify").joinpath("classes.sql")
             store.execute(sql.read_text(encoding="utf-8"))
+        _match_tilings(store)
         for target in host.TARGETS:
             _label(store, target)
 
@@ -62,6 +68,17 @@ def _match_kernel_names(store: Store) -> None:
             "dtype": [fact.dtype for fact in facts],
         },
     )
+
+
+def _match_tilings(store: Store) -> None:
+    """Spell every FLOP-bearing kernel in one way, with the tiles that its name tells."""
+    rows = _names_of(
+        store, f"raw.activity JOIN raw.activity_class USING (activity_id) WHERE class IN {_TILED}"
+    )
+    tilings = tilings_of(name for _, name in rows)
+    columns = {name: [tiling and getattr(tiling, name) for tiling in tilings] for name in _TILING}
+    keys = [normalize(name) for _, name in rows]
+    store.append("kernel_tiling", {"name_id": _ids(rows), "kernel_key": keys, **columns})
 
 
 def _match_op_names(store: Store) -> None:

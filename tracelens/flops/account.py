@@ -11,7 +11,12 @@ from math import fsum
 from typing import Any
 
 from tracelens.errors import IdentityError
-from tracelens.taxonomy import GROUP_TITLES, LEAF_TITLES, group_of_leaf
+from tracelens.taxonomy import (
+    GROUP_TITLES,
+    INEFFICIENCY_TITLES,
+    LEAF_TITLES,
+    group_of_leaf,
+)
 
 TOLERANCE_REL = 1e-9
 _IDLE_GROUPS = ("launch_gap", "host", "pipeline_bubble", "idle_unknown")
@@ -23,6 +28,14 @@ _FLOP_TITLES = {
     "recompute": "recomputed kernels below peak",
 }
 _TAGS = {"pipeline_bubble": "I"}
+LADDER_TAGS = {
+    "ineff.sm_reserved": "I",
+    "ineff.quantisation": "I",
+    "ineff.ceiling": "A",
+    "ineff.contention": "I",
+    "ineff.sharing": "I",
+}
+"""Tags of what is not derived from measured time, FLOPs and rates alone."""
 
 Item = dict[str, Any]
 
@@ -43,6 +56,8 @@ class Books:
         optimizer_flop: part of them that the optimizer's own matmuls ran.
         credit_flop: model FLOPs that the convention credits, but the mask never needs.
         padding_flop: part of the executed FLOPs spent on padding; ``None`` when not known.
+        ladder: by part of the FLOP-bearing time, what it loses below the peak, in ns by id;
+            ``None`` where there is none.
     """
 
     leaves: Mapping[str, int]
@@ -56,6 +71,7 @@ class Books:
     optimizer_flop: float = 0.0
     credit_flop: float = 0.0
     padding_flop: float | None = None
+    ladder: Mapping[str, Mapping[str, float]] | None = None
 
     @property
     def capacity_flop(self) -> float | None:
@@ -263,12 +279,37 @@ def _below_peak(books: Books, time: Mapping[str, int], capacity: float) -> Item:
         part = _FLOP_PARTS.get(leaf, "recompute")
         flop[part] = flop.get(part, 0.0) + executed
     children = [
-        {
-            "id": part,
-            "label": label,
-            "points": -100 * (time.get(part, 0) / books.total_ns - flop.get(part, 0.0) / capacity),
-        }
-        for part, label in _FLOP_TITLES.items()
+        _part(part, time.get(part, 0) / books.total_ns - flop.get(part, 0.0) / capacity, books)
+        for part in _FLOP_TITLES
         if time.get(part) or flop.get(part)
     ]
     return _parent("below_peak", "FLOP-bearing time below peak", children, "D")
+
+
+def _part(part: str, lost_frac: float, books: Books) -> Item:
+    """One part of the FLOP-bearing time, divided by the ladder where there is one.
+
+    Raises:
+        IdentityError: if the steps of the ladder do not sum to what the part lost.
+    """
+    item: Item = {"id": part, "label": _FLOP_TITLES[part], "points": -100 * lost_frac}
+    losses = (books.ladder or {}).get(part)
+    if losses is None:
+        return item
+    item["children"] = [
+        {
+            "id": step,
+            "label": INEFFICIENCY_TITLES[step],
+            "points": -100 * losses[step] / books.total_ns + 0.0,
+            "tag": LADDER_TAGS.get(step, "D"),
+        }
+        for step in INEFFICIENCY_TITLES
+        if step in losses
+    ]
+    error = abs(fsum(child["points"] for child in item["children"]) - item["points"]) / 100
+    if error > TOLERANCE_REL * max(1.0, abs(lost_frac)):
+        raise IdentityError(
+            f"the ladder of {part} does not add up: off by {error:.3g} of the window",
+            hint="this is a bug of TraceLens: please report it with the trace",
+        )
+    return item

@@ -5,12 +5,16 @@ from typing import Any
 
 from tracelens.flops.account import Books, Closed, close_books
 from tracelens.flops.denominator import Peak, choose_peak
+from tracelens.flops.ladder import climb
+from tracelens.flops.ladder.rates import rates_of
+from tracelens.flops.ladder.section import ladder_section, losses_by_part
+from tracelens.flops.ladder.stage import Climbed
 from tracelens.flops.numerator import Numerator, count_model_flop
 from tracelens.flops.options import FlopsOptions
 from tracelens.flops.scope import (
     Scope,
     Training,
-    faster_than,
+    has_recompute_leaves,
     model_flop_of_trace,
     read_scope,
 )
@@ -18,8 +22,6 @@ from tracelens.store import Store
 
 _RESIDUAL_OK_POINTS = 1.0
 _RESIDUAL_BAD_POINTS = 3.0
-_BOOST = 1.1
-"""Parts boost up to 8 % above the clock of their nominal peak."""
 
 
 def close_account(store: Store, options: FlopsOptions | None = None) -> None:
@@ -39,7 +41,8 @@ def close_account(store: Store, options: FlopsOptions | None = None) -> None:
     if not scope.total_ns:
         return
     peak = choose_peak(options, scope.parts, scope.mix)
-    books = _books(scope, numerator, peak)
+    climbed = _climb(store, scope, peak, options)
+    books = _books(scope, numerator, peak, climbed)
     closed = close_books(books)
     store.put_result("flops", _flops(books, numerator, scope, closed))
     store.put_result("peak", _peak(peak, scope))
@@ -52,6 +55,7 @@ def close_account(store: Store, options: FlopsOptions | None = None) -> None:
         },
     )
     store.put_result("waterfall", closed.waterfall)
+    store.put_result("ladder", ladder_section(store, climbed, peak, options))
     store.put_result("workload", _workload(options, numerator, scope))
     store.put_result(
         "capacity",
@@ -61,10 +65,18 @@ def close_account(store: Store, options: FlopsOptions | None = None) -> None:
         },
     )
     _write_notes(store, "info", [*numerator.option_notes, *numerator.notes, *peak.notes])
-    _write_notes(store, "warning", _alarms(store, closed, peak, scope))
+    _write_notes(store, "warning", _alarms(closed, scope))
+    _write_notes(store, "warning", _faster(climbed))
 
 
-def _books(scope: Scope, numerator: Numerator, peak: Peak) -> Books:
+def _climb(store: Store, scope: Scope, peak: Peak, options: FlopsOptions) -> Climbed | None:
+    rates = rates_of(peak, scope.parts, options)
+    if not rates or not scope.executed_flop:
+        return None
+    return climb(store, rates, relabelled=has_recompute_leaves(scope.leaves))
+
+
+def _books(scope: Scope, numerator: Numerator, peak: Peak, climbed: Climbed | None) -> Books:
     return Books(
         leaves=scope.leaves,
         total_ns=scope.total_ns,
@@ -76,6 +88,7 @@ def _books(scope: Scope, numerator: Numerator, peak: Peak) -> Books:
         attention_backward_flop=scope.attention_backward_flop,
         optimizer_flop=scope.optimizer_flop,
         credit_flop=numerator.credit_flop,
+        ladder=losses_by_part(climbed) if climbed and scope.is_shaped else None,
     )
 
 
@@ -187,7 +200,7 @@ def _workload(options: FlopsOptions, numerator: Numerator, scope: Scope) -> dict
     }
 
 
-def _alarms(store: Store, closed: Closed, peak: Peak, scope: Scope) -> Iterable[str]:
+def _alarms(closed: Closed, scope: Scope) -> Iterable[str]:
     if closed.mfu is None and closed.hfu is not None and closed.hfu > 1:
         yield f"HFU of {100 * closed.hfu:.3g} %: shapes, number format or peak is wrong"
     if closed.mfu is not None and closed.mfu > 1:
@@ -202,13 +215,14 @@ def _alarms(store: Store, closed: Closed, peak: Peak, scope: Scope) -> Iterable[
         yield f"FLOPs reconcile only to {points:+.1f} points"
     if scope.training is Training.YES and 0 < scope.unshaped_frac <= 0.01:
         yield f"{100 * scope.unshaped_frac:.2f} % of FLOP-bearing time has no shapes"
-    rates = {dtype: peak.rate(dtype) for dtype in scope.mix.known}
-    limits = {dtype: rate * _BOOST for dtype, rate in rates.items() if rate}
-    fast = faster_than(store, limits)
-    if fast:
+
+
+def _faster(climbed: Climbed | None) -> Iterable[str]:
+    if climbed and climbed.faster_than_peak:
         yield (
-            f"{fast} kernels ran more than 10 % faster than the peak of their number format: "
-            "their shapes, format or device are not what the trace says"
+            f"{climbed.faster_than_peak} of {climbed.instances} FLOP-bearing kernels ran faster "
+            "than the peak of their number format: their shapes, format or device are not what "
+            "the trace says, or the clock was above that of the peak"
         )
 
 

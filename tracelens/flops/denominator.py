@@ -23,6 +23,7 @@ class Part:
     name: str | None
     num_sms: int | None
     dur_ns: int
+    gpu: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Peak:
         reason: why there is no peak.
         notes: what a reader must know.
         rate: nominal peak of a format, for checks.
+        rating: the same under the chosen kind of peak.
+        devices: the part of every GPU, in the order given; empty when one is not known.
     """
 
     flop_per_s: float | None = None
@@ -80,6 +83,8 @@ class Peak:
     reason: str | None = None
     notes: list[str] = field(default_factory=list)
     rate: Callable[[str], float | None] = lambda _dtype: None
+    rating: Callable[[str], float | None] = lambda _dtype: None
+    devices: list[Device] = field(default_factory=list)
 
 
 def choose_peak(options: FlopsOptions, parts: list[Part], mix: Mix) -> Peak:
@@ -87,15 +92,15 @@ def choose_peak(options: FlopsOptions, parts: list[Part], mix: Mix) -> Peak:
     peak = Peak(kind=options.peak_kind)
     devices = _devices(options, parts, peak)
     if devices is not None:
+        peak.devices = devices
         _describe(peak, devices, parts)
     if options.user_peak is not None:
-        peak.flop_per_s, peak.source, peak.reason = options.user_peak, "option --peak", None
-        peak.dtype = _label(options, mix)
+        _as_given(peak, options, mix, options.user_peak)
         return peak
     if devices is None:
         return peak
     weighted = [(device, part.dur_ns) for device, part in zip(devices, parts, strict=True)]
-    rate = _rating(options, weighted)
+    rate = peak.rating = _rating(options, weighted)
     if options.dtype != "auto":
         peak.dtype = required_dtype(options.dtype)
         peak.flop_per_s = rate(peak.dtype)
@@ -110,6 +115,27 @@ def choose_peak(options: FlopsOptions, parts: list[Part], mix: Mix) -> Peak:
     if peak.flop_per_s is None:
         peak.reason = f"{peak.device} has no {peak.kind} {peak.dtype} peak: give --peak or --dtype"
     return peak
+
+
+def _as_given(peak: Peak, options: FlopsOptions, mix: Mix, flop_per_s: float) -> None:
+    """The user's figure is the peak; formats keep the ratios that the device has."""
+    chosen: dict[str | None, float] = dict(_reference(mix).items())
+    if options.dtype != "auto":
+        chosen = {required_dtype(options.dtype): 1.0}
+    nominal = Peak()
+    if chosen and peak.devices:
+        _mixed(nominal, Mix(chosen, are_flops=mix.are_flops), peak.rate)
+    reference, rate = nominal.flop_per_s, peak.rate
+    peak.flop_per_s, peak.source, peak.reason = flop_per_s, "option --peak", None
+    peak.dtype = _label(options, mix)
+
+    def rating(dtype: str) -> float | None:
+        of_device = rate(dtype)
+        if of_device is None or reference is None:
+            return None
+        return flop_per_s * of_device / reference
+
+    peak.rating = rating
 
 
 def _devices(options: FlopsOptions, parts: list[Part], peak: Peak) -> list[Device] | None:

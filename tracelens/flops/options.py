@@ -28,7 +28,8 @@ class FlopsOptions:
         gpu: device, when the trace does not name it or names it wrongly.
         peak: ``nominal``, ``clock``, ``measured`` or a number of TFLOP/s of one GPU.
         dtype: ``auto``, or the format whose peak is 100 %.
-        sm_clock_mhz: clock for ``peak="clock"``.
+        sm_clock_mhz: clock that the SMs ran at: with ``peak="clock"`` it sets the denominator,
+            with ``peak="nominal"`` what the clock lost.
         world_size: GPUs of the whole job, when the trace does not say.
     """
 
@@ -68,8 +69,11 @@ class FlopsOptions:
         kind = self.peak_kind
         if kind == "clock" and self.sm_clock_mhz is None:
             raise UsageError("--peak clock needs the clock", hint="give --sm-clock MHZ")
-        if self.sm_clock_mhz is not None and kind != "clock":
-            raise UsageError("--sm-clock is only used by --peak clock", hint="give --peak clock")
+        if self.sm_clock_mhz is not None and kind not in {"clock", "nominal"}:
+            raise UsageError(
+                f"--sm-clock says nothing of --peak {self.peak}",
+                hint="give it with --peak nominal (a loss) or --peak clock (the denominator)",
+            )
 
     @property
     def peak_kind(self) -> str:

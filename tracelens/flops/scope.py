@@ -1,6 +1,7 @@
 """What do the tables say about the analyzed steps: time, executed FLOPs, devices, training?"""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -46,7 +47,7 @@ LEFT JOIN raw.activity_flop AS f USING (activity_id)
 WHERE starts_with(s.leaf, 'flop.')
 """
 _PARTS = """
-SELECT g.device_name, g.num_sms, s.dur_ns
+SELECT g.device_name, g.num_sms, s.dur_ns, g.gpu
 FROM raw.gpu AS g
 JOIN (SELECT gpu, sum(end_ns - start_ns)::BIGINT AS dur_ns FROM raw.segment GROUP BY gpu) AS s
     USING (gpu)
@@ -145,8 +146,7 @@ def read_scope(store: Store) -> Scope:
     )
     flop_ns, shaped_ns = store.rows(_SHAPED_TIME)[0]
     unshaped = 1 - shaped_ns / flop_ns if flop_ns else 0.0
-    relabelled = any(leaf.startswith("flop.recompute") for leaf in leaves)
-    work = _read_work(store, relabelled=relabelled)
+    work = _read_work(store, relabelled=has_recompute_leaves(leaves))
     by_flop = unshaped <= UNSHAPED_LIMIT and sum(work.flop_by_dtype.values()) > 0
     weights = work.flop_by_dtype if by_flop else work.ns_by_dtype
     return Scope(
@@ -166,6 +166,11 @@ def read_scope(store: Store) -> Scope:
     )
 
 
+def has_recompute_leaves(leaves: Iterable[str]) -> bool:
+    """Tell whether recomputed kernels are charged to leaves of their own."""
+    return any(leaf.startswith("flop.recompute") for leaf in leaves)
+
+
 def model_flop_of_trace(store: Store) -> tuple[float, int] | None:
     """Return model FLOPs by shapes and GPU time of the whole trace; ``None`` without shapes."""
     flop, unshaped = store.rows(_ALL_WORK)[0]
@@ -173,24 +178,6 @@ def model_flop_of_trace(store: Store) -> tuple[float, int] | None:
     if not flop or not total_ns or (unshaped or 0.0) > UNSHAPED_LIMIT:
         return None
     return float(flop), int(total_ns)
-
-
-def faster_than(store: Store, limits: dict[str, float]) -> int:
-    """Count kernels whose FLOPs and duration exceed the given FLOP/s of their format."""
-    if not limits:
-        return 0
-    found = store.scalar(
-        """
-        SELECT count(*)
-        FROM raw.activity_flop AS f
-        JOIN raw.activity AS a USING (activity_id)
-        JOIN (SELECT unnest(?::TEXT[]) AS dtype, unnest(?::DOUBLE[]) AS flop_per_s) AS l
-            USING (dtype)
-        WHERE f.executed_flop * 1e9 > l.flop_per_s * (a.end_ns - a.start_ns)
-        """,
-        [list(limits), list(limits.values())],
-    )
-    return int(found)
 
 
 def _read_work(store: Store, *, relabelled: bool) -> _Work:

@@ -2,9 +2,9 @@
 
 A kernel belongs to the innermost operator around its launch whose shapes give FLOPs. An operator
 may launch several kernels: its longest one gets the FLOPs, the others (split-K, second pass) get
-none. Matmuls of the optimizer (Muon, Shampoo) are executed, but the model does not need them. An
-operator around another one counts only what the inner one does not, so that
-``aten::linear`` and its ``aten::addmm`` are never both counted.
+none; those of a convolution share them by time. Matmuls of the optimizer (Muon, Shampoo) are
+executed, but the model does not need them. An operator around another one counts only what the
+inner one does not, so that ``aten::linear`` and its ``aten::addmm`` are never both counted.
 """
 
 from collections import defaultdict
@@ -74,6 +74,7 @@ class _Share:
     model_flop: float | None = None
     dtype: str | None = None
     rule: str | None = None
+    op_id: int | None = None
 
 
 def assign_flops(store: Store) -> None:
@@ -99,7 +100,8 @@ def assign_flops(store: Store) -> None:
         own[op] = (own[op][0], 0.0)
         names[op] = OPTIMIZER_RULE + names[op]
     for op, members in groups.items():
-        _share_out(members, flops[op], own[op], names[op], shares)
+        found = _Found(flops[op], own[op], names[op], int(tree.op_id[op]))
+        _share_out(members, found, shares)
     _write(store, shares)
 
 
@@ -178,18 +180,37 @@ def _in_optimizer(store: Store, tree: OpTree, ops: Iterable[int]) -> list[int]:
     return found
 
 
-def _share_out(
-    members: list[_Kernel],
-    found: OpFlop,
-    own: tuple[float, float],
-    name: str,
-    shares: dict[int, _Share],
-) -> None:
+@dataclass(frozen=True)
+class _Found:
+    """What an operator does, and what of it is not counted further inside."""
+
+    flop: OpFlop
+    own: tuple[float, float]
+    name: str
+    op_id: int
+
+
+def _share_out(members: list[_Kernel], found: _Found, shares: dict[int, _Share]) -> None:
+    """Give FLOPs to the kernels of one operator.
+
+    A matmul that is done in several kernels has one that multiplies: the longest. A convolution may
+    take one kernel for each gradient, or several for its transforms: they get FLOPs by their time.
+    """
     longest = min(members, key=lambda kernel: (-kernel.dur_ns, kernel.activity_id))
+    total_ns = sum(kernel.dur_ns for kernel in members)
+    by_time = found.flop.kind == "conv" and total_ns > 0
+    executed_left, model_left = found.own
     for kernel in members:
-        executed, model = own if kernel is longest else (0.0, 0.0)
-        dtype = _dtype(kernel, found)
-        shares[kernel.activity_id] = _Share(executed, model, dtype, name)
+        executed, model = 0.0, 0.0
+        if by_time and kernel is not longest:
+            executed = found.own[0] * kernel.dur_ns // total_ns
+            model = found.own[1] * kernel.dur_ns // total_ns
+        executed_left -= executed
+        model_left -= model
+        dtype = _dtype(kernel, found.flop)
+        shares[kernel.activity_id] = _Share(executed, model, dtype, found.name, found.op_id)
+    shares[longest.activity_id].executed_flop = executed_left
+    shares[longest.activity_id].model_flop = model_left
 
 
 def _dtype(kernel: _Kernel, found: OpFlop) -> str | None:
@@ -214,5 +235,6 @@ def _write(store: Store, shares: dict[int, _Share]) -> None:
             "dtype": pa.array([row.dtype for row in rows], pa.string()),
             "shaped": pa.array([row.executed_flop is not None for row in rows], pa.bool_()),
             "rule": pa.array([row.rule for row in rows], pa.string()),
+            "op_id": pa.array([row.op_id for row in rows], pa.int64()),
         },
     )

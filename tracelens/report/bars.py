@@ -8,8 +8,8 @@ from typing import Any
 from tracelens.report.rounding import to_tenths
 from tracelens.report.sections.waterfall import (
     TIME_ITEMS,
-    ends,
     label_of,
+    merged_ends,
     slice_of_loss,
     title,
 )
@@ -119,8 +119,8 @@ def _parts(step: Mapping[str, Any], tenths: int, losses: list[dict[str, Any]]) -
     own = str(step["id"])
     divided = [(loss["id"], loss["label"], -loss["share_points"]) for loss in losses]
     if not divided:
-        found = [(item, end) for item, end in ends(step) if item != own]
-        divided = [(item, end.get("label") or title(item), end["points"]) for item, end in found]
+        found = [end for end in merged_ends(step) if end.loss != own]
+        divided = [(end.loss, end.label or title(end.loss), end.points) for end in found]
     rounded = to_tenths([float(points) for _, _, points in divided], tenths)
     named = [
         (str(item), str(label), change)

@@ -40,6 +40,7 @@ def document(store: Store) -> dict[str, Any]:
         "mfu": sections["mfu"],
         "waterfall": sections["waterfall"],
         "losses": losses(store, account, sections),
+        "ladder": store.result("ladder") or skeletons.LADDER,
         "collectives": store.result("collectives"),
         "stragglers": store.result("stragglers"),
         "pipeline": store.result("pipeline"),

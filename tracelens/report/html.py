@@ -17,6 +17,7 @@ from tracelens.report.headline import (
     subject,
 )
 from tracelens.report.json_text import dumps_for_script
+from tracelens.report.ladder_rows import ladder_rows, shape_rows
 from tracelens.report.limits import limits
 from tracelens.report.loss_table import has_gains
 from tracelens.report.page_rows import composition, heat_rows
@@ -84,6 +85,8 @@ def _context(document: dict[str, Any], store: Store) -> dict[str, Any]:
         "per_rank": heat_rows(document, "per_rank"),
         "per_step": heat_rows(document, "per_step"),
         "kernels": kernels(store, document),
+        "ladder": ladder_rows(document),
+        "ladder_shapes": shape_rows(document),
         "slices": {
             row["id"]: slice_of_loss(row["id"], single_rank=single_rank)
             for row in document["losses"]

@@ -11,6 +11,7 @@ from tracelens.report.headline import (
     rates,
     subject,
 )
+from tracelens.report.ladder_rows import ladder_lines
 from tracelens.report.limits import Limit, limits
 from tracelens.report.loss_table import LEAST_LINES, loss_table
 from tracelens.report.paint import BOLD, DIM, GREEN, YELLOW, Paint
@@ -41,10 +42,19 @@ def render(document: dict[str, Any], *, all_rows: bool, color: bool, width: int 
     room = None if all_rows else _HEIGHT - len(top) - len(foot)
     lines = [*top, *loss_table(document, paint, width, room), *foot]
     if all_rows:
+        lines += _ladder(document, paint, width)
         lines += [
             line for note in document["quality"]["notes"] for line in flow([f"note: {note}"], width)
         ]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _ladder(document: dict[str, Any], paint: Paint, width: int) -> list[str]:
+    found = ladder_lines(document)
+    if not found:
+        return []
+    head = paint("below the peak, by part and by the shapes that lose most", BOLD)
+    return ["", head, *(line for row in found for line in wrap(f"  {row}", width, lines=3)), ""]
 
 
 def _head(document: dict[str, Any], paint: Paint, width: int, note_lines: int | None) -> list[str]:

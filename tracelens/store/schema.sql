@@ -98,15 +98,43 @@ CREATE TABLE raw.activity_class (
     activity_id BIGINT, class TEXT, dtype TEXT,
     source TEXT                     -- metadata, annotation, name, op, none
 );
+-- What the name of a FLOP-bearing kernel tells of its launch; sizes NULL where it tells nothing.
+CREATE TABLE raw.kernel_tiling (
+    name_id INTEGER, kernel_key TEXT,   -- one spelling for every profiler
+    tile_m INTEGER, tile_n INTEGER, tile_k INTEGER,
+    schedule TEXT,                  -- tiles, persistent, adaptive, split_k, stream_k
+    grid_unit TEXT                  -- blocks, work_items
+);
 CREATE TABLE raw.host_label (name_id INTEGER, target TEXT, label TEXT);   -- target: call, op, range, overhead, copy
 
 -- flops
 CREATE TABLE raw.activity_flop (
     activity_id BIGINT, executed_flop DOUBLE, model_flop DOUBLE, dtype TEXT,
     shaped BOOLEAN,                 -- FALSE: a FLOP-bearing kernel whose shapes are unknown
-    rule TEXT
+    rule TEXT,
+    op_id BIGINT                    -- operator whose shapes give the FLOPs
 );
 CREATE TABLE raw.recomputed (activity_id BIGINT, rule TEXT);
+
+-- The ladder of every FLOP-bearing kernel with known FLOPs that owns time in the window. Losses in ns
+-- sum to owned_ns - ideal_ns with NULL as 0; NULL: there was no evidence, kernel_ns holds its time.
+CREATE TABLE raw.ladder (
+    activity_id BIGINT,
+    part TEXT,                      -- gemm, conv, attention, recompute
+    kernel_key BIGINT,              -- the same kernel, launch and shapes on the same GPU
+    owned_ns BIGINT, ideal_ns BIGINT,
+    precision_ns BIGINT, memory_ns BIGINT, sm_reserved_ns BIGINT, quantisation_ns BIGINT,
+    clock_ns BIGINT, ceiling_ns BIGINT, kernel_ns BIGINT, contention_ns BIGINT,
+    sharing_ns BIGINT, faster_than_peak_ns BIGINT,     -- never positive
+    precision_factor DOUBLE, memory_factor DOUBLE, sm_reserved_factor DOUBLE,
+    quantisation_factor DOUBLE, clock_factor DOUBLE, ceiling_factor DOUBLE, kernel_factor DOUBLE,
+    contention_factor DOUBLE,
+    is_faster_than_peak BOOLEAN,
+    flop DOUBLE, bytes DOUBLE,      -- done in the window; least traffic
+    m BIGINT, n BIGINT, k BIGINT, batch BIGINT, shape TEXT,
+    beside_frac DOUBLE,             -- share of its time beside communication or a copy
+    alone_ns BIGINT, alone_count BIGINT, alone_is_fitted BOOLEAN
+);
 
 -- comm
 CREATE TABLE raw.activity_dimension (

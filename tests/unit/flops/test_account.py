@@ -65,6 +65,38 @@ def _flat(items: list[dict[str, Any]], prefix: str = "") -> dict[str, float]:
     return found
 
 
+GEMM_LADDER_MS = {
+    "ineff.memory": 8,
+    "ineff.quantisation": 22,
+    "ineff.ceiling": 60,
+    "ineff.kernel": 25,
+    "ineff.contention": 20,
+}
+
+
+def _ladder(**more: float) -> dict[str, dict[str, float]]:
+    return {"gemm": {step: RANKS * ms * MS for step, ms in (GEMM_LADDER_MS | more).items()}}
+
+
+def test_worked_example_divides_matmul_below_peak() -> None:
+    points = _flat(close_books(_example(ladder=_ladder())).waterfall)
+    assert points["below_peak/gemm"] == -13.5
+    prefix = "below_peak/gemm/"
+    assert {key.removeprefix(prefix): value for key, value in points.items() if prefix in key} == {
+        "ineff.memory": -0.8,
+        "ineff.quantisation": -2.2,
+        "ineff.ceiling": -6.0,
+        "ineff.kernel": -2.5,
+        "ineff.contention": -2.0,
+    }
+    assert points["below_peak/attention"] == -4.5
+
+
+def test_a_ladder_that_does_not_add_up_is_a_violation() -> None:
+    with pytest.raises(IdentityError, match="the ladder of gemm does not add up"):
+        close_books(_example(ladder=_ladder(**{"ineff.memory": 8.001})))
+
+
 def test_worked_example_every_printed_figure() -> None:
     assert sum(LEAVES_MS.values()) == 1000
     books = _example()

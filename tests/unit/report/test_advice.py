@@ -12,6 +12,7 @@ def test_every_rule_names_a_known_loss():
         known = (
             loss.split(".")[0] in FLOP_LOSSES
             or title(loss) != loss
+            or loss in {f"ineff.kernel.{part}" for part in ("gemm", "conv", "attention")}
             or any(leaf.startswith(f"{loss}.") for leaf in LEAF_TITLES)
         )
         assert known, loss

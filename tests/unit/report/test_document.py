@@ -21,6 +21,7 @@ TOP_LEVEL = [
     "mfu",
     "waterfall",
     "losses",
+    "ladder",
     "collectives",
     "stragglers",
     "pipeline",

@@ -40,6 +40,7 @@ _WHY: tuple[tuple[str, str], ...] = (
     ("mfu.all_recorded", "it takes FLOPs from shapes for the whole trace, and a peak"),
     ("mfu.against_bf16", "it takes FLOPs of the model and a BF16 peak of the device"),
     ("mfu.per_convention", "it takes the FLOPs of the model and a peak"),
+    ("ladder.faster_than_peak", "ladder.reason says why"),
     ("losses[].recoverable_points", "this version does not predict what a repair would gain"),
     ("collectives[].bytes", "the sizes were not recorded"),
     ("collectives[].busbw_p50_bytes_per_s", "it takes bytes and the size of the group"),

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from importlib import resources
 from typing import Any
 
 from tracelens.report.plain_text import shorten
@@ -58,14 +59,17 @@ _FLOP_LEAVES = {
     "recompute_flop": ("flop.recompute.gemm", "flop.recompute.attn", "flop.recompute"),
     "attention_backward_recompute": ("flop.attn",),
 }
-_NOWHERE = frozenset({"residual", "convention_credit", "padding"})
+_NOWHERE = frozenset(
+    {"residual", "convention_credit", "padding", "ineff.unshaped", "ineff.window_edge"}
+)
 """Differences between two counts: no instance shows them."""
 _ANY_FLOP_LEAF = ("flop.gemm", "flop.conv", "flop.attn", "flop.recompute")
 
 
 def largest(store: Store, peak_flop_per_s: float | None) -> dict[str, list[dict[str, Any]]]:
     """Return the largest instances of every leaf, as evidence, largest first."""
-    rows = store.records(_LARGEST, [peak_flop_per_s])
+    steps = resources.files("tracelens.report.sections").joinpath("ladder_evidence.sql")
+    rows = store.records(_LARGEST, [peak_flop_per_s]) + store.records(steps.read_text("utf-8"))
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         first = not found[row["leaf"]]
@@ -114,6 +118,8 @@ def _evidence(
 
 def _text(row: Mapping[str, Any], peak_flop_per_s: float | None, *, first: bool) -> str:
     root = row["leaf"].partition(".")[0]
+    if root == "ineff":
+        return _step_text(row, peak_flop_per_s, first=first)
     head = f"{'largest' if first else 'next'}: {format_duration(row['dur_ns'])} on rank "
     head += str(row["rank"])
     if root in {"gap", "host", "idle"}:
@@ -127,6 +133,17 @@ def _text(row: Mapping[str, Any], peak_flop_per_s: float | None, *, first: bool)
     return f"{head}, {rate} in {name}" if rate else f"{head}, {name}"
 
 
+def _step_text(row: Mapping[str, Any], peak_flop_per_s: float | None, *, first: bool) -> str:
+    head = f"{'largest' if first else 'next'}: {format_duration(row['lost_ns'])} of "
+    head += f"{format_duration(row['dur_ns'])} on rank {row['rank']}"
+    sizes = [str(row[size]) for size in ("m", "n", "k") if row[size]]
+    product = f" {'×'.join(sizes)}" if sizes else ""
+    if product and row["batch"] != 1:
+        product += f" ×{row['batch']}"
+    name = shorten(row["name"], _NAME_COLUMNS - len(product))
+    return f"{head}, {_rate(row, peak_flop_per_s)} in {name}{product}"
+
+
 def _end_of_idle(row: Mapping[str, Any]) -> str:
     name = shorten(row["name"], _SHORT_NAME_COLUMNS) if row["name"] else None
     text = f", ended by {name}" if name else ", nothing followed in the window"
@@ -138,7 +155,8 @@ def _end_of_idle(row: Mapping[str, Any]) -> str:
 
 
 def _rate(row: Mapping[str, Any], peak_flop_per_s: float | None) -> str:
-    if not row["leaf"].startswith("flop.") or not row["executed_flop"] or not row["dur_ns"]:
+    is_flop = row["leaf"].startswith(("flop.", "ineff."))
+    if not is_flop or not row["executed_flop"] or not row["dur_ns"]:
         return ""
     flop_per_s = row["executed_flop"] * NS_PER_S / row["dur_ns"]
     share = f" ({_percent(flop_per_s / peak_flop_per_s)} of peak)" if peak_flop_per_s else ""

@@ -1,5 +1,6 @@
 """What costs how much, how sure is that, and what would one do about it?"""
 
+from collections.abc import Mapping
 from typing import Any
 
 from tracelens.report.advice import advice_for
@@ -8,8 +9,9 @@ from tracelens.report.sections.confidence import Grounds, grade_of, tag_of
 from tracelens.report.sections.evidence import evidence_of, largest
 from tracelens.report.sections.waterfall import (
     TIME_ITEMS,
-    ends,
+    End,
     is_flop_bearing,
+    merged_ends,
     title,
 )
 from tracelens.store import Store
@@ -20,24 +22,44 @@ def losses(store: Store, account: Account, sections: dict[str, Any]) -> list[dic
     grounds = Grounds.of(store, account, sections)
     by_leaf = largest(store, sections["peak"]["flop_per_s"])
     rows = []
-    for loss, label, points, given_tag in _of_time(account) + _of_flops(sections["waterfall"]):
+    for loss, label, points, given_tag in _of_time(account):
         tag = tag_of(loss, grounds, given_tag)
-        confidence = grade_of(loss, tag, grounds)
-        rows.append(
-            {
-                "id": loss,
-                "label": label,
-                "share_points": points,
-                "low_points": points,
-                "high_points": points,
-                "recoverable_points": None,
-                "tag": tag,
-                "confidence": confidence,
-                "evidence": evidence_of(loss, by_leaf),
-                "advice": advice_for(loss, points, confidence),
-            }
-        )
+        rows.append(_row(loss, label, points, (tag, grade_of(loss, tag, grounds)), by_leaf))
+    for end in _of_flops(sections["waterfall"]):
+        tag = tag_of(end.loss, grounds, end.tag)
+        found = (tag, grade_of(end.loss, tag, grounds))
+        row = _row(end.loss, end.label or title(end.loss), -end.points, found, by_leaf, end.parts)
+        rows.append(row)
     return sorted(rows, key=lambda row: (-row["share_points"], row["id"]))
+
+
+def _row(
+    loss: str,
+    label: str,
+    points: float,
+    found: tuple[str, str],
+    by_leaf: Mapping[str, list[dict[str, Any]]],
+    parts: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    tag, confidence = found
+    row = {
+        "id": loss,
+        "label": label,
+        "share_points": points,
+        "low_points": points,
+        "high_points": points,
+        "recoverable_points": None,
+        "tag": tag,
+        "confidence": confidence,
+        "evidence": evidence_of(loss, by_leaf),
+        "advice": advice_for(_advised(loss, parts), points, confidence),
+    }
+    return row | ({"parts": {name: -value for name, value in parts.items()}} if parts else {})
+
+
+def _advised(loss: str, parts: Mapping[str, float] | None) -> str:
+    """Qualify a step of the ladder by the part that loses most to it: advice differs by part."""
+    return f"{loss}.{min(parts, key=lambda part: parts[part])}" if parts else loss
 
 
 def _of_time(account: Account) -> list[tuple[str, str, float, str | None]]:
@@ -49,15 +71,12 @@ def _of_time(account: Account) -> list[tuple[str, str, float, str | None]]:
     ]
 
 
-def _of_flops(waterfall: list[dict[str, Any]]) -> list[tuple[str, str, float, str | None]]:
+def _of_flops(waterfall: list[dict[str, Any]]) -> list[End]:
     """Return what FLOP-bearing time loses: items of the waterfall that time alone does not give."""
-    rows: list[tuple[str, str, float, str | None]] = []
-    for item in waterfall:
-        if item["id"] in TIME_ITEMS:
-            continue
-        for loss, end in ends(item):
-            points = -float(end["points"])
-            if points > 0:
-                label = str(end.get("label") or title(loss))
-                rows.append((loss, label, points, end.get("tag") or item.get("tag")))
-    return rows
+    return [
+        end
+        for item in waterfall
+        if item["id"] not in TIME_ITEMS
+        for end in merged_ends(item)
+        if end.points < 0
+    ]

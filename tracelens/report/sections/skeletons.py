@@ -68,6 +68,8 @@ MFU: dict[str, Any] = {
     "reason": None,
 }
 
+LADDER: dict[str, Any] = {"parts": [], "shapes": [], "faster_than_peak": None, "reason": NO_FLOPS}
+
 COST: dict[str, Any] = {"gpu_hours_per_day": None, "money_per_day": None}
 
 

@@ -4,11 +4,21 @@ Ids are those of the JSON contract; the FLOPs stage draws up the items.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from math import fsum
 from typing import Any
 
-from tracelens.taxonomy import GROUP_TITLES, LEAF_TITLES, group_of_leaf, kind_of_leaf
+from tracelens.taxonomy import (
+    GROUP_TITLES,
+    INEFFICIENCY_TITLES,
+    LEAF_TITLES,
+    group_of_leaf,
+    kind_of_leaf,
+)
 
 FLOP_BEARING = "flop_bearing"
+LADDER = ("ineff.", "anomaly.")
+"""Beginnings of the ids of what FLOP-bearing kernels lose below the peak."""
 TIME_ITEMS = frozenset(
     {
         "peak",
@@ -28,6 +38,8 @@ _IDLE_GROUPS = ("launch_gap", "host", "pipeline_bubble", "idle_unknown")
 
 def slice_of_loss(loss: str, *, single_rank: bool) -> str:
     """Return the id of the waterfall item that a loss is part of."""
+    if loss.startswith(LADDER):
+        return "below_peak"
     root = loss.partition(".")[0]
     if root not in {"comm", "compute", "opaque", "mem", "pp", "gap", "host", "idle", "flop"}:
         return root
@@ -39,7 +51,8 @@ def slice_of_loss(loss: str, *, single_rank: bool) -> str:
 
 def title(item: str) -> str:
     """Return the words for a leaf or a group; the id itself when it is new."""
-    return LEAF_TITLES.get(item) or GROUP_TITLES.get(item) or item
+    titles = (LEAF_TITLES, INEFFICIENCY_TITLES, GROUP_TITLES)
+    return next((words[item] for words in titles if item in words), item)
 
 
 def label_of(item: Mapping[str, Any], parent: str = "") -> str:
@@ -49,8 +62,11 @@ def label_of(item: Mapping[str, Any], parent: str = "") -> str:
 
 
 def full_id(own: str, parent: str) -> str:
-    """Qualify the id of a child of a FLOP item: ``gemm`` below ``below_peak``."""
-    if not parent or parent in TIME_ITEMS or own.startswith(f"{parent}."):
+    """Qualify the id of a child of a FLOP item: ``gemm`` below ``below_peak``.
+
+    Steps of the ladder keep their ids: matmul and attention lose to the same causes.
+    """
+    if not parent or parent in TIME_ITEMS or own.startswith((f"{parent}.", *LADDER)):
         return own
     return f"{parent}.{own}"
 
@@ -62,6 +78,46 @@ def ends(item: Mapping[str, Any], parent: str = "") -> list[tuple[str, Mapping[s
     if not children:
         return [(own, item)]
     return [end for child in children for end in ends(child, own)]
+
+
+@dataclass(frozen=True)
+class End:
+    """What one id stands for below an item: its points, and those of each part that has it.
+
+    Attributes:
+        loss: qualified id.
+        label: words; ``None`` where the id has its own.
+        points: signed points.
+        tag: measured, derived, inferred or assumed.
+        parts: points by part (gemm, attention, ...); empty for what is no step of the ladder.
+    """
+
+    loss: str
+    label: str | None
+    points: float
+    tag: str | None
+    parts: Mapping[str, float]
+
+
+def merged_ends(item: Mapping[str, Any]) -> list[End]:
+    """Return the deepest descendants of an item, those of one id as one."""
+    found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for part in item.get("children") or [item]:
+        parent = "" if part is item else str(item["id"])
+        for loss, end in ends(part, parent):
+            found.setdefault(loss, []).append((str(part["id"]), end))
+    return [
+        End(
+            loss,
+            members[0][1].get("label"),
+            fsum(float(end["points"]) for _, end in members),
+            members[0][1].get("tag") or item.get("tag"),
+            {part: float(end["points"]) for part, end in members}
+            if loss.startswith(LADDER)
+            else {},
+        )
+        for loss, members in found.items()
+    ]
 
 
 def is_flop_bearing(leaf: str) -> bool:
