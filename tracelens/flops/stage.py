@@ -1,10 +1,11 @@
 """Which FLOPs does each kernel do, by the shapes of the operator that launched it?
 
 A kernel belongs to the innermost operator around its launch whose shapes give FLOPs. An operator
-may launch several kernels: its longest one gets the FLOPs, the others (split-K, second pass) get
-none; those of a convolution share them by time. Matmuls of the optimizer (Muon, Shampoo) are
-executed, but the model does not need them. An operator around another one counts only what the
-inner one does not, so that ``aten::linear`` and its ``aten::addmm`` are never both counted.
+may launch several kernels: its longest one gets the FLOPs, or shares them with equal launches, the
+others (split-K, second pass) get none; those of a convolution share them by time. Matmuls of the
+optimizer (Muon, Shampoo) are executed, but the model does not need them. An operator around another
+one counts only what the inner one does not, so that ``aten::linear`` and its ``aten::addmm`` are
+never both counted.
 """
 
 from collections import defaultdict
@@ -34,7 +35,7 @@ _ALLOWED = {
 
 _KERNELS = """
 SELECT a.activity_id, a.end_ns - a.start_ns AS dur_ns, c.class, c.dtype,
-       coalesce(l.op_id, -1) AS op_id
+       coalesce(l.op_id, -1) AS op_id, hash(a.name_id, a.grid_x, a.grid_y, a.grid_z) AS launch
 FROM raw.activity AS a
 JOIN raw.activity_class AS c USING (activity_id)
 LEFT JOIN (SELECT activity_id, max(op_id) AS op_id FROM raw.link GROUP BY activity_id) AS l
@@ -64,6 +65,7 @@ class _Kernel:
     dtype: str | None
     kind: str
     op: int
+    launch: int
 
 
 @dataclass
@@ -111,8 +113,8 @@ def _kernels(store: Store) -> list[_Kernel]:
     }
     rows = store.rows(_KERNELS, [list(kinds)])
     return [
-        _Kernel(activity, dur_ns, dtype, kinds[class_], op)
-        for activity, dur_ns, class_, dtype, op in rows
+        _Kernel(activity, dur_ns, dtype, kinds[class_], op, launch)
+        for activity, dur_ns, class_, dtype, op, launch in rows
     ]
 
 
@@ -193,16 +195,20 @@ class _Found:
 def _share_out(members: list[_Kernel], found: _Found, shares: dict[int, _Share]) -> None:
     """Give FLOPs to the kernels of one operator.
 
-    A matmul that is done in several kernels has one that multiplies: the longest. A convolution may
-    take one kernel for each gradient, or several for its transforms: they get FLOPs by their time.
+    Of the kernels of a matmul one kind multiplies: that of the longest. The library may launch it
+    several times for parts of a large product. A convolution may take one kernel for each gradient,
+    or several for its transforms. Those that multiply share the FLOPs by their time.
     """
     longest = min(members, key=lambda kernel: (-kernel.dur_ns, kernel.activity_id))
-    total_ns = sum(kernel.dur_ns for kernel in members)
-    by_time = found.flop.kind == "conv" and total_ns > 0
+    working = members
+    if found.flop.kind != "conv":
+        working = [kernel for kernel in members if kernel.launch == longest.launch]
+    total_ns = max(sum(kernel.dur_ns for kernel in working), 1)
+    working_ids = {kernel.activity_id for kernel in working} - {longest.activity_id}
     executed_left, model_left = found.own
     for kernel in members:
         executed, model = 0.0, 0.0
-        if by_time and kernel is not longest:
+        if kernel.activity_id in working_ids:
             executed = found.own[0] * kernel.dur_ns // total_ns
             model = found.own[1] * kernel.dur_ns // total_ns
         executed_left -= executed

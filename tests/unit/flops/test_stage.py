@@ -58,13 +58,43 @@ def test_parent_counts_the_rest_of_two_products(run: Any) -> None:
 
 def test_the_longest_kernel_of_an_operator_gets_the_flops(run: Any) -> None:
     op = run.op("aten::mm", 0, 50, **MM)
-    short = run.kernel("gemm", 100, 110, op=op)
+    short = run.kernel("gemm", 100, 110, op=op, name="second_pass")
     long = run.kernel("gemm", 110, 200, op=op)
     run.kernel("reduction", 200, 500, op=op)
     found = _assigned(run.done())
     assert set(found) == {short, long}
     assert (found[short][0], found[long][0]) == (0.0, MM_FLOP)
     assert found[short][3] is True
+
+
+def test_equal_launches_of_one_operator_share_its_flops(run: Any) -> None:
+    """A library cuts a large product into parts: one launch alone would beat the peak."""
+    op = run.op("aten::mm", 0, 50, **MM)
+    parts = [
+        run.kernel("gemm", at, at + 100, op=op, grid_x=8, grid_y=64, grid_z=1)
+        for at in (100, 200, 300, 400)
+    ]
+    run.kernel("gemm", 500, 510, op=op, grid_x=1, grid_y=64, grid_z=1)
+    found = _assigned(run.done())
+    assert [found[part][0] for part in parts] == [MM_FLOP / 4] * 4
+    assert sum(row[0] for row in found.values()) == MM_FLOP
+
+
+def test_kernels_of_a_convolution_share_its_flops_by_time(run: Any) -> None:
+    record = {
+        "input_dims": [[4, 64, 32, 32], [4, 64, 32, 32], [64, 64, 3, 3], *[[]] * 8],
+        "input_types": [BF16[0]] * 3 + [""] * 8,
+        "concrete_inputs": [
+            *["", "", "", "[0]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"],
+            "[True, True, False]",
+        ],
+    }
+    op = run.op("aten::convolution_backward", 0, 50, **record)
+    data = run.kernel("conv", 100, 400, op=op, name="dgrad")
+    weight = run.kernel("conv", 400, 500, op=op, name="wgrad")
+    found = _assigned(run.done())
+    flop = 2 * 2 * 4 * 32 * 32 * 64 * 64 * 9
+    assert (found[data][0], found[weight][0]) == (flop * 3 / 4, flop / 4)
 
 
 def test_kernels_without_shapes(run: Any) -> None:
