@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
+from soups import BYSTANDER, Call
 
 from tracelens.attribution import attribute
 from tracelens.classify import classify
@@ -14,6 +15,8 @@ from tracelens.store import Store
 
 _KEPT = {"name", "meta"}
 _RUNS_A_STORE = 200
+_RECORDS = 1_000
+"""Correlation ids of event records begin here, above those of launches."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,8 @@ def _write_host(store, soups):
             tables["host_call"].append((number, call, place + 1))
         for call in soup.host:
             tables[call.table].append((number, call, 0))
+    waits = _waits(soups)
+    tables["host_call"] += _records(waits)
     for table, rows in tables.items():
         if not rows:
             continue
@@ -156,18 +161,42 @@ def _write_host(store, soups):
         if table in {"host_call", "range"}:
             columns["kind"] = [call.kind for _, call, _ in rows]
         store.append(table, columns)
-    waits = [(number, wait) for number, soup in enumerate(soups) for wait in soup.waits]
     if waits:
-        store.append(
-            "stream_wait",
-            {
-                "gpu": [number for number, _ in waits],
-                "process": [number for number, _ in waits],
-                "stream": [wait.stream for _, wait in waits],
-                "start_ns": [wait.at for _, wait in waits],
-                "end_ns": [wait.at for _, wait in waits],
-            },
-        )
+        _write_waits(store, waits)
+
+
+def _waits(soups):
+    return [(number, wait) for number, soup in enumerate(soups) for wait in soup.waits]
+
+
+def _records(waits):
+    """Return the records that waits are for, as calls of a thread that launches nothing."""
+    return [
+        (number, Call("cudaEventRecord", wait.record, wait.record, BYSTANDER), _RECORDS + place)
+        for place, (number, wait) in enumerate(waits)
+        if wait.record is not None
+    ]
+
+
+def _write_waits(store, waits):
+    store.append(
+        "stream_wait",
+        {
+            "gpu": [number for number, _ in waits],
+            "process": [number for number, _ in waits],
+            "stream": [wait.stream for _, wait in waits],
+            "wait_on_stream": pa.array([wait.on for _, wait in waits], pa.int64()),
+            "record_correlation": pa.array(
+                [
+                    None if wait.record is None else _RECORDS + place
+                    for place, (_, wait) in enumerate(waits)
+                ],
+                pa.int64(),
+            ),
+            "start_ns": [wait.at for _, wait in waits],
+            "end_ns": [wait.at for _, wait in waits],
+        },
+    )
 
 
 def _read(store, soups, first):

@@ -34,6 +34,7 @@ FIRST_LABELS = (
     "host.cuda_api",
 )
 FOREVER = 10**15
+UNSURE = "unsure"
 
 
 class Reference:
@@ -133,9 +134,54 @@ class Reference:
             return a[i].end, a[i].start, -i
 
         finished = [i for i in inside if a[i].end <= run_end]
+        finished = [i for i in finished if self._held_back(i, run_end)] or finished
         if finished and max(finished, key=latest) in top:
             return max(finished, key=latest)
         return max(top, key=latest)
+
+    def _held_back(self, i, v):
+        """Tell whether compute that starts at v explicitly waited for activity i."""
+        a = self.soup.activities
+        for wait in self.soup.waits:
+            if wait.record is None or self._awaited(wait) != i:
+                continue
+            resuming = [
+                k
+                for k in self.order
+                if self._root(k) in {"flop", "compute", "opaque"}
+                and a[k].stream == wait.stream
+                and a[k].end > a[k].start >= a[i].end
+            ]
+            launch = self._launch(resuming[0]) if resuming else None
+            if launch and a[resuming[0]].start == v and launch.start > wait.at:
+                return True
+        return False
+
+    def _given(self, stream, t):
+        """Return what a stream was given last before t, or that nobody can tell."""
+        queue = [i for i in self.order if self.soup.activities[i].stream == stream]
+        before = [n for n, i in enumerate(queue) if self._launch_start(i) < t]
+        following = before[-1] + 1 if before else 0
+        if following < len(queue) and self._launch(queue[following]) is None:
+            return UNSURE
+        return queue[before[-1]] if before else None
+
+    def _awaited(self, wait):
+        """Return the activity that a wait is for: of all that its record stands behind the last."""
+        a = self.soup.activities
+        given = self._given(wait.on, wait.record)
+        if given == UNSURE:
+            return None
+        found = [] if given is None else [given]
+        for other in self.soup.waits:
+            behind = other.record is not None and other.stream == wait.on
+            if behind and other.at < wait.record and self._given(wait.on, other.at) == given:
+                found.append(self._awaited(other))
+        return max(
+            (i for i in found if i is not None),
+            key=lambda i: (a[i].end, a[i].start, -i),
+            default=None,
+        )
 
     def _gpu_edges(self):
         a = self.soup.activities

@@ -81,10 +81,16 @@ class Activity:
 
 @dataclass(frozen=True)
 class Wait:
-    """A recorded wait of a stream for another."""
+    """A recorded wait of a stream, for what stream ``on`` was given before ``record``."""
 
     stream: int
     at: int
+    on: int | None = None
+    record: int | None = None
+
+    def moved(self, place) -> "Wait":
+        record = None if self.record is None else place(self.record)
+        return replace(self, at=place(self.at), record=record)
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,7 @@ class Soup:
             moved(self.activities),
             moved(self.launches),
             moved(self.host),
-            tuple(replace(wait, at=place(wait.at)) for wait in self.waits),
+            tuple(wait.moved(place) for wait in self.waits),
         )
 
 
@@ -179,10 +185,7 @@ class Brewer:
         host = []
         for _ in range(self._dice.randint(0, 20)):
             host.append(self._call([a.end for a in activities], [c.end for c in host]))
-        waits = [
-            Wait(self._dice.choice((7, 8)), self._dice.choice(activities).end + self._some(60))
-            for _ in range(self._dice.randint(0, 3))
-        ]
+        waits = [self._wait(activities, launches) for _ in range(self._dice.randint(0, 3))]
         host = within_cuda(launches, host)
         return Soup(tuple(activities), tuple(launches), tuple(host), tuple(waits))
 
@@ -201,6 +204,16 @@ class Brewer:
         if not any(a.end > a.start for a in activities):
             activities[0] = replace(activities[0], end=activities[0].start + unit)
         return activities, launches
+
+    def _wait(self, activities, launches):
+        """Return a wait near the end of an activity, or between two launches."""
+        dice = self._dice
+        at = dice.choice(activities).end + self._some(60)
+        if not launches or dice.randint(0, 2) == 0:
+            return Wait(dice.choice((7, 8)), at)
+        record = dice.choice(launches).start + self._some(3)
+        at = max(record, dice.choice((at, record, record + self._length(40) * self._unit)))
+        return Wait(dice.choice((7, 8)), at, dice.choice((7, 8)), record)
 
     def _launch(self, launches, g0, g1):
         """Add or share the launch of what ends the gap from g0 to g1; return its position."""
@@ -260,6 +273,43 @@ class Brewer:
 def soups(unit=US, whats=EVERY, exact=()):
     """Random soups whose times are multiples of ``unit`` but for the offsets in ``exact``."""
     return st.integers(0, 2**48).map(lambda seed: Brewer(seed, unit, whats, exact).soup())
+
+
+def exchanges():
+    """Random soups in which compute waits for one of several exchanges, by recorded waits."""
+    return st.integers(0, 2**48).map(lambda seed: _exchanging(random.Random(seed)))
+
+
+def _exchanging(dice):
+    activities, launches, waits = [], [], []
+    t = 0
+
+    def start(what, stream, begin, length):
+        called = begin - dice.choice((1, 2, 5)) if dice.randint(0, 19) else None
+        if called is not None:
+            launches.append(Call("cudaLaunchKernel", called * US, called * US + 500))
+        number = None if called is None else len(launches) - 1
+        activities.append(Activity(what, begin * US, (begin + length) * US, stream, number))
+
+    for _ in range(dice.randint(1, 4)):
+        first = len(activities)
+        for _ in range(dice.randint(1, 4)):
+            what = dice.choice((*COMMUNICATION, *COMMUNICATION, UPLOAD))
+            start(what, dice.choice((7, 8, 8, 9)), t + dice.randint(0, 4), dice.randint(1, 8))
+        ends = [a.end // US for a in activities[first:]]
+        resumed = dice.choice((max(ends), dice.choice(ends))) + dice.choice((0, 0, 1))
+        for _ in range(dice.choice((1, 1, 1, 2))):
+            start(dice.choice((GEMM, ADD)), dice.choice((7, 7, 8)), resumed, dice.randint(1, 4))
+        for _ in range(dice.randint(0, 4)):
+            record = t + dice.randint(-5, 5)
+            at = record + dice.choice((0, 0, 1, 2))
+            stream, on = dice.choice((7, 7, 8, 9)), dice.choice((7, 8, 8, 9, 9))
+            waits.append(Wait(stream, at * US, on, record * US))
+            if dice.randint(0, 2) == 0:  # handed on by a stream that only waits
+                waits[-1] = replace(waits[-1], stream=6)
+                waits.append(Wait(7, (at + 1) * US, 6, (at + 1) * US))
+        t = max(a.end for a in activities) // US + dice.randint(0, 2)
+    return Soup(tuple(activities), tuple(launches), (), tuple(waits))
 
 
 def smallest(soup, fails):
@@ -331,8 +381,12 @@ def apart(soup):
         spread(soup.activities),
         spread(soup.launches),
         spread(soup.host),
-        tuple(replace(wait, at=wait.at + 3 * next(number)) for wait in soup.waits),
+        tuple(_spread_wait(wait, 3 * next(number)) for wait in soup.waits),
     )
+
+
+def _spread_wait(wait, shift):
+    return wait.moved(lambda t: t + shift)
 
 
 BATCH = 6

@@ -4,7 +4,7 @@ from bench import accounts
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import Reference
-from soups import US, batches, budget, smallest, soups
+from soups import US, batches, budget, exchanges, smallest, soups
 
 EXACT = (0, 0, 0, 1, -1)
 
@@ -31,6 +31,12 @@ def check(drawn, text, window_of):
 @given(batches(soups(exact=EXACT)))
 @budget()
 def test_whole_traces_equal_the_reference(drawn):
+    check(drawn, "all", lambda soup: soup.window)
+
+
+@given(batches(exchanges()))
+@budget()
+def test_exposed_exchanges_equal_the_reference(drawn):
     check(drawn, "all", lambda soup: soup.window)
 
 

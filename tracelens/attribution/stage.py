@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracelens.attribution.activities import Activities, load_activities
+from tracelens.attribution.awaited import find_awaited
 from tracelens.attribution.choose import Chosen, choose_windows
 from tracelens.attribution.host import load_host_activity
 from tracelens.attribution.identities import check_partition
@@ -20,7 +21,7 @@ from tracelens.attribution.idle import (
     find_enders,
 )
 from tracelens.attribution.silence import name_silence
-from tracelens.attribution.sweep import Segments, Sweep, union_gaps
+from tracelens.attribution.sweep import Awaited, Segments, Sweep, union_gaps
 from tracelens.attribution.windows import Step, Windows
 from tracelens.errors import AbstainedError
 from tracelens.store import Store
@@ -74,8 +75,9 @@ def attribute(store: Store, window: str = "auto") -> None:
 
 def _partition(store: Store, gpu: _Gpu, steps: list[Step]) -> None:
     causes = _idle_causes(store, gpu)
+    awaited = find_awaited(store, gpu.number, gpu.activities)
     for stretch in _stretches(steps):
-        _partition_stretch(store, gpu, stretch, causes)
+        _partition_stretch(store, gpu, stretch, causes, awaited)
 
 
 def _stretches(steps: list[Step]) -> list[list[Step]]:
@@ -91,12 +93,14 @@ def _stretches(steps: list[Step]) -> list[list[Step]]:
     return stretches
 
 
-def _partition_stretch(store: Store, gpu: _Gpu, steps: list[Step], causes: IdleCauses) -> None:
+def _partition_stretch(
+    store: Store, gpu: _Gpu, steps: list[Step], causes: IdleCauses, awaited: Awaited
+) -> None:
     activities = gpu.activities
     span = (steps[0].start_ns, steps[-1].end_ns)
     cuts = np.array([step.start_ns for step in steps], dtype=np.int64)
     sweep = Sweep(activities.start_ns, activities.end_ns, activities.kind, span, cuts)
-    segments = sweep.owners()
+    segments = sweep.owners(awaited)
     busy = segments.owner >= 0
     idle = _joined_gaps(segments)
     pieces = causes.split(find_enders(activities, *idle, last_ns=span[1]))

@@ -5,7 +5,8 @@ constant, and the kind with the highest precedence wins it (``taxonomy.Kind``). 
 
 * FLOP kernels share the segment equally, the remainder of the division goes to the first;
 * compute, opaque graphs and copies: the activity that started first;
-* communication: the one that the resuming compute had to wait for (the blocker rule).
+* communication: the one that the resuming compute waited for (the blocker rule): by recorded waits
+  between streams, else the one that ended last before it.
 
 O(n log n) in NumPy; ``tests/property`` holds it against a nanosecond-by-nanosecond reference.
 """
@@ -48,6 +49,22 @@ class Overlap:
     loser: Array
     winner: Array
     dur_ns: Array
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """Activities that compute explicitly waited for. Both arrays have one length, in no order.
+
+    Attributes:
+        activity: positions of activities.
+        resumed_ns: when the compute that waited for it started.
+    """
+
+    activity: Array
+    resumed_ns: Array
+
+
+_NOTHING = Awaited(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 class Sweep:
@@ -94,12 +111,16 @@ class Sweep:
         running: Array = np.cumsum(steps)
         return running[:-1]
 
-    def owners(self) -> Segments:
-        """Return the partition of the span; neighbours of one owner are joined."""
+    def owners(self, awaited: Awaited = _NOTHING) -> Segments:
+        """Return the partition of the span; neighbours of one owner are joined.
+
+        Args:
+            awaited: what compute waited for, by recorded waits.
+        """
         owner = np.full(len(self.winner), -1, dtype=np.int64)
         for kind in (Kind.COMPUTE, Kind.OPAQUE, Kind.COPY):
             self._first_started(kind, owner)
-        self._blockers(owner)
+        self._blockers(owner, awaited)
         self._sole_flop(owner)
         shared = self._count[Kind.FLOP] > 1
         start, end = self.edges[:-1], self.edges[1:]
@@ -168,11 +189,12 @@ class Sweep:
         kept = length > 0
         return Segments(start[kept], (start + length)[kept], activity[kept])
 
-    def _blockers(self, owner: Array) -> None:
+    def _blockers(self, owner: Array, awaited: Awaited) -> None:
         """Give exposed communication to the instance that compute waited for.
 
         A run is a maximal stretch without compute. Its blocker is the instance with the latest end
-        inside the run (of equals the latest start); a receive that outlives the run is not what
+        inside the run (of equals the latest start), of those that the compute which ends the run
+        explicitly waited for, where there are any; a receive that outlives the run is not what
         compute waited for.
         """
         exposed = self.winner >= Kind.COMM
@@ -190,10 +212,25 @@ class Sweep:
         order = np.lexsort((-activity, start, end, in_time, run[segment]))
         final = order[_last_of_group(run[segment][order])]
         blocker[run[segment][final]] = np.where(in_time[final], activity[final], -1)
+        self._override(blocker, run, run_end_ns, awaited)
         is_blocker = activity == blocker[run[segment]]
         order = np.lexsort((-activity, start, end, is_blocker, segment))
         final = order[_last_of_group(segment[order])]
         owner[segment[final]] = activity[final]
+
+    def _override(self, blocker: Array, run: Array, run_end_ns: Array, awaited: Awaited) -> None:
+        """Let what compute explicitly waited for block the runs that it ends in."""
+        chosen = awaited.activity
+        here = (self._kind[chosen] == Kind.COMM) & (self._to[chosen] > self._from[chosen])
+        chosen, resumed_ns = chosen[here], awaited.resumed_ns[here]
+        last = self._to[chosen] - 1  # an instance that compute hid to its end blocked nothing
+        in_run = (self.winner[last] == Kind.COMM) & (run_end_ns[run[last]] == resumed_ns)
+        chosen, last = chosen[in_run], last[in_run]
+        if not len(chosen):
+            return
+        order = np.lexsort((-chosen, self._start_ns[chosen], self._end_ns[chosen], run[last]))
+        final = order[_last_of_group(run[last][order])]
+        blocker[run[last][final]] = chosen[final]
 
     def overlaps(self, leaf: Array, segment_leaf: Array) -> Overlap:
         """Return for each leaf how long it ran while another leaf owned the GPU.

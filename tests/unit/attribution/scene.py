@@ -1,5 +1,7 @@
 """A hand-made run: a few calls and kernels on a clock of whole microseconds."""
 
+import pyarrow as pa
+
 from tracelens.attribution import attribute
 from tracelens.classify import classify
 from tracelens.ingest import link_activities
@@ -70,13 +72,21 @@ class Scene:
     def overhead(self, name, start, end, thread=9):
         self._host("overhead", name, start, end, thread)
 
-    def wait(self, stream, at):
+    def wait(self, stream, at, on=None, record=None):
+        """Add a wait of a stream for what stream ``on`` was given before ``record``."""
+        correlation = None
+        if record is not None:
+            self._correlation += 1
+            correlation = self._correlation
+            self.call("cudaEventRecord", record, record, thread=8, correlation=correlation)
         self.store.append(
             "stream_wait",
             {
                 "gpu": [0],
                 "process": [0],
                 "stream": [stream],
+                "wait_on_stream": pa.array([on], pa.int64()),
+                "record_correlation": pa.array([correlation], pa.int64()),
                 "start_ns": [round(at * US)],
                 "end_ns": [round(at * US)],
             },
