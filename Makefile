@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 SAMPLE := sample_traces/single_gpu.json.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test lint format example
+.PHONY: help setup check test lint format docs example
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ lint: setup ## Formatting, ruff, mypy, who imports whom
 format: setup ## Rewrite the sources in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: setup ## Make the pages that follow from the code
+	$(BIN)/python docs/make.py
 
 example: setup ## Attribute the sample trace and print where its time went
 	$(BIN)/tracelens attribute $(SAMPLE)

@@ -6,6 +6,7 @@ cannot say; ``quality.notes`` or a ``reason`` then says why.
 
 from typing import Any
 
+from tracelens.report.advice import advised, findings, health
 from tracelens.report.sections import skeletons
 from tracelens.report.sections.absent import absences
 from tracelens.report.sections.account import Account, time
@@ -40,6 +41,8 @@ def document(store: Store) -> dict[str, Any]:
         "mfu": sections["mfu"],
         "waterfall": sections["waterfall"],
         "losses": losses(store, account, sections),
+        "advice": [],
+        "health": {},
         "ladder": store.result("ladder") or skeletons.LADDER,
         "collectives": store.result("collectives"),
         "stragglers": store.result("stragglers"),
@@ -48,8 +51,18 @@ def document(store: Store) -> dict[str, Any]:
         "quality": quality(store, account),
         "cost": skeletons.overlay(skeletons.COST, store.result("cost")),
     }
+    _advise(answer, store)
     answer["quality"]["notes"] += absences(answer)
     return answer
+
+
+def _advise(answer: dict[str, Any], store: Store) -> None:
+    """Let the rules speak, and put the most specific line beside each loss."""
+    answer["advice"] = findings(store, answer["losses"])
+    texts = advised(answer["losses"], answer["advice"])
+    for row in answer["losses"]:
+        row["advice"] = texts.get(row["id"])
+    answer["health"] = health(answer)
 
 
 def _sections(store: Store) -> dict[str, Any]:

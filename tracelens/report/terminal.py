@@ -38,7 +38,7 @@ def render(document: dict[str, Any], *, all_rows: bool, color: bool, width: int 
     head = _head(document, paint, width, _NOTE_LINES if not all_rows else None)
     top = [*head, "", *_waterfall(document, paint, width), ""]
     spare = _HEIGHT - len(top) - LEAST_LINES
-    foot = _foot(document, width, None if all_rows else spare)
+    foot = [*_health(document, paint), *_foot(document, width, None if all_rows else spare)]
     room = None if all_rows else _HEIGHT - len(top) - len(foot)
     lines = [*top, *loss_table(document, paint, width, room), *foot]
     if all_rows:
@@ -148,6 +148,11 @@ def _foot(document: dict[str, Any], width: int, room: int | None) -> list[str]:
     if not mfu_reason(document) and not any(limit.remedies for limit in found):
         lines.append("nothing else was missing for this answer: record as now")
     return lines
+
+
+def _health(document: dict[str, Any], paint: Paint) -> list[str]:
+    health = document["health"]
+    return ["", paint(health["text"], GREEN)] if health["ok"] else []
 
 
 def _limit_lines(limit: Limit, width: int) -> list[str]:

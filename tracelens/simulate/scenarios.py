@@ -8,6 +8,7 @@ from tracelens.simulate.job import Exchange, Job
 from tracelens.simulate.model import AT_PEAK, Efficiency, Shape
 from tracelens.simulate.planned import LayerTimes
 from tracelens.simulate.scenario import Loss, Scenario
+from tracelens.simulate.scenarios_advice import ADVISED
 from tracelens.simulate.scenarios_host import HOST
 from tracelens.simulate.scenarios_parallel import PARALLEL
 
@@ -197,4 +198,4 @@ _NUMBERED = {
     ),
 }
 
-SCENARIOS: dict[str, Scenario] = _SAMPLES | _NUMBERED | PARALLEL | HOST
+SCENARIOS: dict[str, Scenario] = _SAMPLES | _NUMBERED | PARALLEL | HOST | ADVISED

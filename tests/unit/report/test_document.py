@@ -21,6 +21,8 @@ TOP_LEVEL = [
     "mfu",
     "waterfall",
     "losses",
+    "advice",
+    "health",
     "ladder",
     "collectives",
     "stragglers",

@@ -24,6 +24,10 @@ _RECONCILE_FAILED = 3.0
 _DECLARED = frozenset({"description", "mesh"})
 _CHECKED = frozenset({"mix"})
 _MICROSECOND_NS = 1000
+_CHECKED_LOSSES = frozenset(
+    {"compute.recompute", "pp.bubble.structural", "ineff.quantisation", "ineff.sm_reserved"}
+)
+"""Inferred, and checked: tiles that the grid of the launch contradicts are not used."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def _by_tag(loss: str, tag: str, grounds: Grounds) -> str:
     if loss.startswith("comm."):
         sources = grounds.dimension_sources.get(loss.split(".")[1], set())
         return "medium" if sources and sources <= _DECLARED | _CHECKED else "low"
-    return "medium" if loss in {"compute.recompute", "pp.bubble.structural"} else "low"
+    return "medium" if loss in _CHECKED_LOSSES else "low"
 
 
 def _by_coverage(loss: str, grounds: Grounds) -> str:

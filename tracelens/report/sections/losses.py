@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tracelens.report.advice import advice_for
 from tracelens.report.sections.account import Account
 from tracelens.report.sections.confidence import Grounds, grade_of, tag_of
 from tracelens.report.sections.evidence import evidence_of, largest
@@ -18,7 +17,10 @@ from tracelens.store import Store
 
 
 def losses(store: Store, account: Account, sections: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return one row a loss, largest first; no two rows speak of the same nanosecond."""
+    """Return one row a loss, largest first; no two rows speak of the same nanosecond.
+
+    Advice is given later, by rules that see all rows.
+    """
     grounds = Grounds.of(store, account, sections)
     by_leaf = largest(store, sections["peak"]["flop_per_s"])
     rows = []
@@ -52,14 +54,9 @@ def _row(
         "tag": tag,
         "confidence": confidence,
         "evidence": evidence_of(loss, by_leaf),
-        "advice": advice_for(_advised(loss, parts), points, confidence),
+        "advice": None,
     }
     return row | ({"parts": {name: -value for name, value in parts.items()}} if parts else {})
-
-
-def _advised(loss: str, parts: Mapping[str, float] | None) -> str:
-    """Qualify a step of the ladder by the part that loses most to it: advice differs by part."""
-    return f"{loss}.{min(parts, key=lambda part: parts[part])}" if parts else loss
 
 
 def _of_time(account: Account) -> list[tuple[str, str, float, str | None]]:
