@@ -25,6 +25,7 @@ class Account:
 
     Attributes:
         window: (start, end) of the analysed window, all steps together.
+        steps: (step, start, end) of those that are analysed.
         segments: (start, end, leaf, enabled by sync, position of the activity) in time order.
         hidden: time by (leaf that ran, leaf that owned the GPU).
     """
@@ -32,6 +33,7 @@ class Account:
     window: tuple[int, int]
     segments: tuple[tuple[int, int, str, bool, int | None], ...]
     hidden: dict[tuple[str, str], int]
+    steps: tuple[tuple[int | None, int, int], ...] = ()
 
     @property
     def leaves(self) -> Counter[str]:
@@ -136,14 +138,23 @@ def _write_activities(store, soups):
     return [first + int(start) for start in starts]
 
 
-def _write_host(store, soups):
+def _host_rows(soups):
+    """Return (soup, call, correlation) by table."""
     tables = {"host_call": [], "op": [], "range": [], "overhead": []}
     for number, soup in enumerate(soups):
         for place, call in enumerate(soup.launches):
             tables["host_call"].append((number, call, place + 1))
         for call in soup.host:
             tables[call.table].append((number, call, 0))
+        for step, (start, end) in enumerate(soup.marks):
+            mark = Call(f"ProfilerStep#{step}", start, end, 1, "range", "annotation")
+            tables["range"].append((number, mark, 0))
+    return tables
+
+
+def _write_host(store, soups):
     waits = _waits(soups)
+    tables = _host_rows(soups)
     tables["host_call"] += _records(waits)
     for table, rows in tables.items():
         if not rows:
@@ -220,4 +231,9 @@ def _read(store, soups, first):
         "SELECT gpu, class_leaf, by_leaf, sum(dur_ns)::BIGINT FROM raw.hidden GROUP BY ALL"
     ):
         hidden[gpu][loser, winner] = dur
-    return [Account(windows[n], tuple(segments[n]), hidden[n]) for n in windows]
+    steps = {number: [] for number in windows}
+    for gpu, *step in store.rows(
+        "SELECT gpu, step, start_ns, end_ns FROM raw.step WHERE included ORDER BY gpu, start_ns"
+    ):
+        steps[gpu].append(tuple(step))
+    return [Account(windows[n], tuple(segments[n]), hidden[n], tuple(steps[n])) for n in windows]

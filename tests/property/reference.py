@@ -40,9 +40,10 @@ UNSURE = "unsure"
 class Reference:
     """One soup in one window."""
 
-    def __init__(self, soup, window):
+    def __init__(self, soup, window, cuts=()):
         self.soup = soup
         self.first, self.last = window
+        self.cuts = cuts
         self.order = sorted(
             range(len(soup.activities)), key=lambda i: (soup.activities[i].start, i)
         )
@@ -112,7 +113,7 @@ class Reference:
         return parts
 
     def _segment(self, t):
-        edges = {self.first, self.last}
+        edges = {self.first, self.last, *self.cuts}
         for a in self.soup.activities:
             edges |= {min(max(x, self.first), self.last) for x in (a.start, a.end)}
         return max(e for e in edges if e <= t), min(e for e in edges if e > t)

@@ -3,6 +3,7 @@
 import os
 import random
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -101,6 +102,8 @@ class Soup:
     launches: tuple[Call, ...] = ()
     host: tuple[Call, ...] = ()
     waits: tuple[Wait, ...] = ()
+    marks: tuple[tuple[int, int], ...] = ()
+    """What the host marked as steps, in order."""
 
     @property
     def window(self) -> tuple[int, int]:
@@ -312,6 +315,17 @@ def _exchanging(dice):
     return Soup(tuple(activities), tuple(launches), (), tuple(waits))
 
 
+def marked(soup, seed):
+    """Return the soup with some marks of steps, near where launches or kernels begin."""
+    dice = random.Random(seed)
+    edges = sorted(
+        {x.start + dice.choice((0, 0, 1, -1, 5 * US)) for x in (*soup.launches, *soup.activities)}
+    )
+    chosen = sorted(dice.sample(edges, min(len(edges), dice.randint(2, 6))))
+    pairs = [(low, high) for low, high in pairwise(chosen) if dice.random() < 0.85]
+    return replace(soup, marks=tuple(pairs))
+
+
 def smallest(soup, fails):
     """Return a soup that fails as this one does, but not without any of its events."""
     smaller = True
@@ -339,7 +353,7 @@ def without(soup, number):
     del lists[which][number]
     if which == 1:
         lists[0] = [replace(a, launch=_renumbered(a.launch, number)) for a in lists[0]]
-    return Soup(*map(tuple, lists))
+    return Soup(*map(tuple, lists), soup.marks)
 
 
 def _renumbered(launch, deleted):

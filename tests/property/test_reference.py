@@ -1,10 +1,13 @@
 """The stages against a slow reading of the definitions, idle causes included (P13)."""
 
+from collections import Counter
+
 from bench import accounts
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from reference import Reference
-from soups import US, batches, budget, exchanges, smallest, soups
+from soups import US, batches, budget, exchanges, marked, smallest, soups
+from steps import stretches, windows
 
 EXACT = (0, 0, 0, 1, -1)
 
@@ -50,3 +53,18 @@ def test_chosen_windows_equal_the_reference(drawn, length, percent):
         for soup in drawn
     ]
     check(moved, f"ns:{window[0]}..{window[1]}", lambda _: window)
+
+
+@given(soups(exact=EXACT), st.integers(0, 2**32))
+@budget(share=1)
+def test_marked_steps_equal_the_reference(drawn, seed):
+    """Alone: steps that one rank lacks are left out on all."""
+    soup = marked(drawn, seed)
+    found = windows(soup)
+    assume(found)
+    (account,) = accounts([soup], "auto")
+    assert account.steps == tuple(found)
+    true = Counter()
+    for start, end, cuts in stretches(found):
+        true += Reference(soup, (start, end), cuts).causes()
+    assert account.causes == true

@@ -6,7 +6,9 @@ step. These windows tile, hold exactly one step of work each, and do not care ho
 ahead.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ NO_NEXT = "last marked step: its end is not marked on the GPU"
 NO_KERNEL = "no compute kernel was launched in it"
 PRIMED = "first step: kernels queued before the capture ran in it"
 COMPILED = "first step: compilation or module loading in it"
-OUT_OF_ORDER = "its first kernel does not follow that of the step before"
+OUT_OF_ORDER = "its first kernel is out of order with those of other steps"
 
 
 @dataclass(frozen=True)
@@ -160,21 +162,45 @@ def main_stream(activities: Activities) -> int:
 def _tile(
     marks: list[Mark], boundary: list[int | None], activities: Activities, member: Array
 ) -> list[Step]:
+    kept = _ascending(boundary)
+    end_of = {position: end_ns for (position, _), (_, end_ns) in pairwise(kept)}
     steps = []
     for position, mark in enumerate(marks):
         start = boundary[position]
-        following = [value for value in boundary[position + 1 :] if value is not None]
         if start is None:
             steps.append(Step(mark.step, mark.start_ns, mark.end_ns, NO_KERNEL))
-        elif not following:
+        elif position in end_of:
+            steps.append(Step(mark.step, start, end_of[position]))
+        elif position == kept[-1][0]:
             own = activities.end_ns[member == position]
             reason = NO_NEXT if any(not step.reason for step in steps) else ""
             steps.append(Step(mark.step, start, int(own.max()), reason, open_end=True))
-        elif following[0] <= start:
-            steps.append(Step(mark.step, start, start, OUT_OF_ORDER))
         else:
-            steps.append(Step(mark.step, start, following[0]))
+            steps.append(Step(mark.step, start, start, OUT_OF_ORDER))
     return steps
+
+
+def _ascending(boundary: list[int | None]) -> list[tuple[int, int]]:
+    """Return (position, boundary) of as many as can be in order, for windows must not overlap."""
+    last: list[int] = []  # boundary that ends the best choice of each length, and its position
+    where: list[int] = []
+    before: dict[int, int] = {}
+    for position, value in enumerate(boundary):
+        if value is None:
+            continue
+        length = bisect_left(last, value)
+        last[length : length + 1] = [value]
+        where[length : length + 1] = [position]
+        if length:
+            before[position] = where[length - 1]
+    kept = where[-1:]
+    while kept and kept[-1] in before:
+        kept.append(before[kept[-1]])
+    return [
+        (position, value)
+        for position in reversed(kept)
+        if (value := boundary[position]) is not None
+    ]
 
 
 def _first_step_reason(activities: Activities, mark: Mark, compiled_first: bool) -> str:
