@@ -1,17 +1,13 @@
 """Do the scenarios really hold the rules? Each broken rule must be caught by a named scenario."""
 
 import dataclasses
-import json
-from collections import Counter
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from laboratory import Laboratory, attributed, expected, folded
 
-import tracelens
 from tracelens.attribution import (
     activities,
     choose,
@@ -22,7 +18,6 @@ from tracelens.attribution import (
     sweep,
     windows,
 )
-from tracelens.simulate import simulate, write
 from tracelens.taxonomy import Kind, kind_of_leaf
 
 Patch = Callable[[Any, str, Any], None]
@@ -267,45 +262,21 @@ MUTATIONS = [
 ]
 
 
-@cache
-def recorded(folder: Path, scenario: str, family: str) -> tuple[list[str], dict[str, int]]:
-    *traces, truth = write(simulate(scenario), folder / f"{scenario}-{family}", family)  # type: ignore[arg-type]
-    found = json.loads(truth.read_text("utf-8"))
-    return [str(path) for path in traces], folded(found.get(f"leaves_{family}", found["leaves"]))
-
-
-def folded(leaves: dict[str, int]) -> dict[str, int]:
-    sums: Counter[str] = Counter()
-    for leaf, dur_ns in leaves.items():
-        if dur_ns:
-            sums["comm" if leaf.startswith("comm.") else leaf] += dur_ns
-    return dict(sums)
-
-
-def leaves_of(traces: list[str]) -> dict[str, int]:
-    with tracelens.attribute(traces) as run:
-        return folded(run.to_dict()["time"]["leaves"])
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("mutations")
-
-
 @pytest.mark.parametrize(
     ("mutate", "scenario", "family"),
     MUTATIONS,
     ids=[f"{mutate.__name__}-{scenario}" for mutate, scenario, _ in MUTATIONS],
 )
 def test_a_broken_rule_is_caught(
-    folder: Path,
+    lab: Laboratory,
     monkeypatch: pytest.MonkeyPatch,
     mutate: Callable[[Patch], None],
     scenario: str,
     family: str,
 ) -> None:
-    traces, truth = recorded(folder, scenario, family)
+    """What is right without the mutation and wrong with it, the mutated code decided."""
+    made = lab.made(scenario, family)
+    truth = folded(expected(made.truth, family))
+    assert folded(lab.answer(scenario, family)["time"]["leaves"]) == truth
     mutate(monkeypatch.setattr)
-    assert leaves_of(traces) != truth
-    monkeypatch.undo()
-    assert leaves_of(traces) == truth, "without the mutation the scenario is recovered"
+    assert folded(attributed(*made.traces)["time"]["leaves"]) != truth

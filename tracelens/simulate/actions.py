@@ -255,19 +255,19 @@ class Api:
 
 
 @dataclass(frozen=True, slots=True)
-class OsCall:
+class _Pause:
+    """The thread does not go on for a while."""
+
+    name: str
+    dur_ns: int
+
+
+class OsCall(_Pause):
     """Block in the operating system: Nsight sees it, Kineto does not."""
 
-    name: str
-    dur_ns: int
 
-
-@dataclass(frozen=True, slots=True)
-class Overhead:
+class Overhead(_Pause):
     """The profiler stops the thread to do work of its own."""
-
-    name: str
-    dur_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,19 +278,19 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class _OnStream:
+    """What a stream is told of an event."""
+
+    event: Event
+    stream: int
+
+
+class Record(_OnStream):
     """Record an event on a stream."""
 
-    event: Event
-    stream: int
 
-
-@dataclass(frozen=True, slots=True)
-class Await:
+class Await(_OnStream):
     """Let a stream wait for an event; the host does not wait."""
-
-    event: Event
-    stream: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,6 @@
 """How does a rank take part in collectives, sends and receives, on streams of their own?"""
 
 from collections.abc import Generator
-from dataclasses import replace
-from random import Random
 from typing import TYPE_CHECKING
 
 from tracelens.simulate import actions as act
@@ -31,19 +29,9 @@ class ExchangingScript(Script):
         super().__init__(job, rank)
         self._parallel = job
         self._rank = rank
-        self._random = Random(f"{job.seed}:{rank}")
 
     def _group(self, dim: str) -> act.Group:
         return self._parallel.mesh.group(dim, self._rank)
-
-    def _scattered(self, dur_ns: int) -> int:
-        if not self._parallel.jitter:
-            return dur_ns
-        return max(1, round(dur_ns * self._random.lognormvariate(0, self._parallel.jitter)))
-
-    def _paced(self, work: act.Work) -> act.Work:
-        paced = super()._paced(work)
-        return replace(paced, dur_ns=self._scattered(paced.dur_ns))
 
     def _all(
         self, dim: str, op: str, elems: int, dur_ns: int, wrappers: tuple[act.Op, ...] = ()
@@ -67,15 +55,6 @@ class ExchangingScript(Script):
         group = self._group(dim)
         collective = act.Collective(op, group, elems, "BFloat16", BF16_BYTES, peers)
         return self._exchange(collective, dur_ns, _PEER_STREAMS[kind, op], ())
-
-    def _exchange(
-        self,
-        collective: act.Collective,
-        dur_ns: int,
-        stream: int,
-        wrappers: tuple[act.Op, ...],
-    ) -> Exchanging:
-        return (yield from super()._exchange(collective, self._scattered(dur_ns), stream, wrappers))
 
     def _within_layer(
         self, exchange: LayerExchange, op: str, wrappers: tuple[act.Op, ...]

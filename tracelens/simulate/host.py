@@ -1,11 +1,13 @@
 """What does a host thread do at each instant? Runs a program action by action and keeps a log."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from tracelens.simulate import actions as act
 from tracelens.simulate.device import Gate, Gpu, Marker
 from tracelens.simulate.engine import Loop, Machine
+from tracelens.simulate.jitter import Jitter
 from tracelens.simulate.threadlog import COMPUTING, OS_VIEWS, Doing, Piece, ThreadLog
 from tracelens.simulate.timeline import (
     Activity,
@@ -29,11 +31,19 @@ _OPEN_NS = 1 << 62
 class RankHost:
     """What the threads of a rank share: its GPU, its log, the step that is open."""
 
-    def __init__(self, loop: Loop, machine: Machine, gpu: Gpu, timeline: Timeline) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        machine: Machine,
+        gpu: Gpu,
+        timeline: Timeline,
+        jitter: Jitter | None = None,
+    ) -> None:
         self.loop = loop
         self.machine = machine
         self.gpu = gpu
         self.timeline = timeline
+        self.jitter = jitter or Jitter()
         self.step: int | None = None
         self.capturing = True
         self.launched_names: set[str] = set()
@@ -123,8 +133,9 @@ class HostThread:
         return self.log.note(self._loop.now, end_ns, self._stack, doing)
 
     def _cpu(self, action: act.Cpu) -> int:
-        self._note(self._loop.now + action.dur_ns)
-        return action.dur_ns
+        dur_ns = self._host.jitter.on_host(action.dur_ns)
+        self._note(self._loop.now + dur_ns)
+        return dur_ns
 
     def _push(self, action: act.Push) -> int:
         ranges = self._host.timeline.ranges
@@ -194,7 +205,7 @@ class HostThread:
             id=len(host.timeline.activities),
             rank=host.timeline.rank,
             stream=stream,
-            work=work,
+            work=replace(work, dur_ns=host.jitter.on_gpu(work.dur_ns)),
             call=call,
             step=host.step,
             first_of_name=is_kernel and work.shape.name not in host.launched_names,
@@ -277,25 +288,26 @@ class HostThread:
             returned()
 
     def _api_returned(self, action: act.Api, call: Call, piece: Piece) -> None:
-        end_ns = self._loop.now + action.dur_ns
+        end_ns = self._loop.now + self._host.jitter.on_host(action.dur_ns)
         if action.overhead:
             row = Overhead(action.overhead, self.name, self._loop.now, end_ns)
             self._host.timeline.overheads.append(row)
         self._return(call, piece, end_ns)
 
     def _os_call(self, action: act.OsCall) -> int:
-        end_ns = self._loop.now + action.dur_ns
+        dur_ns = self._host.jitter.on_host(action.dur_ns)
+        end_ns = self._loop.now + dur_ns
         self._note(end_ns, Doing(recorded=True, leaf="host.blocked", views=OS_VIEWS))
-        row = OsCall(action.name, self.name, self._loop.now, end_ns)
-        self._host.timeline.os_calls.append(row)
-        return action.dur_ns
+        self._traced_wait(action.name, self._loop.now, end_ns)
+        return dur_ns
 
     def _overhead(self, action: act.Overhead) -> int:
-        end_ns = self._loop.now + action.dur_ns
+        dur_ns = self._host.jitter.on_host(action.dur_ns)
+        end_ns = self._loop.now + dur_ns
         self._note(end_ns, Doing(leaf="host.profiler"))
         row = Overhead(action.name, self.name, self._loop.now, end_ns)
         self._host.timeline.overheads.append(row)
-        return action.dur_ns
+        return dur_ns
 
     def _capture(self, action: act.Capture) -> int:
         host, now = self._host, self._loop.now

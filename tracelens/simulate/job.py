@@ -47,6 +47,7 @@ class Job:
         nodes: the model, in forward order.
         tokens_per_step: tokens that all ranks together process in a step.
         parameters: weights that the optimizer updates; 0: one kernel of ``optimizer_ns``.
+        optimizer_ns: time of that kernel; 0: nothing is updated.
         micro_batches: forward and backward passes a step.
         loader_ns: time of the data loader at the start of a step.
         batch_bytes: size of the batch that is copied to the GPU; 0: none.
@@ -293,6 +294,8 @@ class Script:
         return done
 
     def _optimizer(self) -> act.Program:
+        if not self._job.parameters and not self._job.optimizer_ns:
+            return
         yield act.Push(act.Annotation("Optimizer.step#AdamW.step"))
         for dur_ns in self._optimizer_durations():
             weights = act.Arg((self._job.parameters // 2 or 1024,), "float")

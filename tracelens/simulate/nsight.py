@@ -67,6 +67,8 @@ _GPU = (
 )
 
 
+_CHANGES = {"2022.4": ("2023_4", "2022_4"), "2023.4": ("2023_4",), "2026.2": ("2026_2",)}
+"""Scripts that turn the current schema into that of another release, one after the other."""
 _BUILDS = {"2022.4": ".2.1", "2023.4": ".4.54", "2025.5": ".2.266", "2026.2": ".1.210"}
 
 
@@ -79,8 +81,8 @@ def write_database(
     try:
         connection.executescript(_script("schema"))
         _Export(run, timelines, connection, dialect).write()
-        if dialect.nsys != CURRENT.nsys:
-            connection.executescript(_script(dialect.nsys.replace(".", "_")))
+        for changed in _CHANGES.get(dialect.nsys, ()):
+            connection.executescript(_script(changed))
         for table in _LAZY:
             _drop_if_empty(connection, table)
         connection.commit()

@@ -3,14 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tracelens.errors import UsageError
 from tracelens.simulate.actions import Group
 from tracelens.simulate.job import Job, Script
 from tracelens.simulate.mesh import Mesh
 from tracelens.simulate.model import Node
 from tracelens.simulate.parallel_script import ParallelScript
 from tracelens.simulate.pipeline import Pipeline
-from tracelens.simulate.scenario import Scenario
 
 _ALONE = Mesh((("dp", 1),))
 
@@ -47,8 +45,6 @@ class ParallelJob(Job):
         grad_norm_ns: all-reduce of the gradient norm before the optimizer; 0: none.
         loader_ranks: the only ranks with a slow loader; empty: all.
         rank_nodes: ranks that run other nodes.
-        jitter: standard deviation of the logarithm of every duration on a GPU.
-        seed: of the jitter.
     """
 
     mesh: Mesh = _ALONE
@@ -59,8 +55,6 @@ class ParallelJob(Job):
     loader_ranks: tuple[int, ...] = ()
     rank_nodes: tuple[tuple[int, tuple[Node, ...]], ...] = ()
     pause: Pause | None = None
-    jitter: float = 0.0
-    seed: int = 0
 
     def groups(self, rank: int) -> tuple[Group, ...]:
         """The process groups of a rank."""
@@ -73,14 +67,3 @@ class ParallelJob(Job):
         return ParallelScript(
             replace(self, nodes=nodes, loader_ns=self.loader_ns if loads else 0), rank
         )
-
-
-def jittered(scenario: Scenario, jitter: float, seed: int) -> Scenario:
-    """The same scenario with durations that scatter.
-
-    Raises:
-        UsageError: if its job knows no jitter.
-    """
-    if not isinstance(scenario.job, ParallelJob):
-        raise UsageError(f"{scenario.title}: durations of this scenario are fixed")
-    return replace(scenario, job=replace(scenario.job, jitter=jitter, seed=seed))

@@ -6,10 +6,10 @@ from tracelens.errors import UsageError
 from tracelens.simulate.device import Gpu, Network
 from tracelens.simulate.engine import Loop
 from tracelens.simulate.host import RankHost
+from tracelens.simulate.jitter import Jitter
 from tracelens.simulate.job import Job
-from tracelens.simulate.parallel import jittered
 from tracelens.simulate.recording import COMPLETE, Recording
-from tracelens.simulate.scenario import Loss, Scenario
+from tracelens.simulate.scenario import Scenario
 from tracelens.simulate.scenarios import SCENARIOS
 from tracelens.simulate.timeline import Activity, Timeline
 from tracelens.simulate.truth import (
@@ -78,26 +78,26 @@ def simulate(scenario: str, seed: int = 0, jitter: float = 0.0) -> Run:
     Args:
         scenario: a key of ``SCENARIOS``.
         seed: shifts process ids, correlation ids and the clock; a duration only where jitter is.
-        jitter: standard deviation of the logarithm of every duration on a GPU; of parallel jobs.
+        jitter: standard deviation of the logarithm of every duration on a GPU or a host.
     """
     if scenario not in SCENARIOS:
         known = ", ".join(SCENARIOS)
         raise UsageError(f"unknown scenario {scenario!r}", hint=f"one of: {known}")
     details = SCENARIOS[scenario]
-    if jitter:
-        details = jittered(details, jitter, seed)
-    timelines, truths = _execute(details.job, seed, details.recording)
-    without = {loss.id: _duration_without(details.job, loss) for loss in details.losses}
+    timelines, truths = _execute(details.job, seed, jitter, details.recording)
+    without = {
+        loss.id: _duration_ns(loss.without(details.job), seed, jitter) for loss in details.losses
+    }
     return Run(scenario, seed, details.job, timelines, truths, details, without)
 
 
-def _duration_without(job: Job, loss: Loss) -> int:
-    _, truths = _execute(loss.without(job), 0)
+def _duration_ns(job: Job, seed: int, jitter: float) -> int:
+    _, truths = _execute(job, seed, jitter)
     return sum(truth.window[1] - truth.window[0] for truth in truths)
 
 
 def _execute(
-    job: Job, seed: int, recording: Recording = COMPLETE
+    job: Job, seed: int, jitter: float, recording: Recording = COMPLETE
 ) -> tuple[list[Timeline], list[RankTruth]]:
     loop = Loop()
     network = Network(loop)
@@ -110,7 +110,7 @@ def _execute(
         timeline = Timeline(rank, pid, threads, recording, next_correlation=first)
         recorder = Recorder()
         gpu = Gpu(rank, loop, job.machine, network, recorder)
-        host = RankHost(loop, job.machine, gpu, timeline)
+        host = RankHost(loop, job.machine, gpu, timeline, Jitter(jitter, seed, rank))
         recorder.threads.update(host.threads)
         host.threads["main"].start(job.script(rank).main())
         recorders.append(recorder)

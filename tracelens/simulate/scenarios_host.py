@@ -170,6 +170,19 @@ _TABLE = {
         _job(_LONG, loader_ns=3 * _MS, device_sync=True, steps=6),
         recording=Recording(marks=False),
     ),
+    "S41_periods": Scenario(
+        "steps are not marked, and no optimizer shows where they end",
+        _job(
+            _LONG,
+            Plant("start", doing(*kernel(kernels.embedding(4096), 20_000, op="aten::embedding"))),
+            loader_ns=3 * _MS,
+            device_sync=True,
+            steps=6,
+            micro_batches=1,
+            optimizer_ns=0,
+        ),
+        recording=Recording(marks=False),
+    ),
     "S42": Scenario(
         "the capture begins behind queued work and ends within a step",
         _job(
@@ -186,6 +199,7 @@ _TABLE = {
         _starved(steps=6),
         recording=Recording(lost_permille=100),
     ),
+    "S43_complete": Scenario("S43 with all its launches", _starved(steps=6)),
     "S44": Scenario(
         "nothing planted; matmuls and attention at peak",
         _job(_AT_PEAK, loader_ns=500_000, paced=True),

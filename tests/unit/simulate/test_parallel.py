@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import pytest
 
-from tracelens.errors import UsageError
 from tracelens.simulate import Run, simulate
 from tracelens.simulate.scenarios_parallel import PARALLEL
 from tracelens.simulate.truth import Interval
@@ -227,9 +226,11 @@ def test_jitter_is_seeded_and_small() -> None:
     assert "comm.fsdp.wait" not in steady.leaves()
 
 
-def test_jitter_is_refused_where_durations_are_fixed() -> None:
-    with pytest.raises(UsageError, match="durations of this scenario are fixed"):
-        simulate("S01", jitter=0.03)
+def test_jitter_scatters_what_the_host_does_as_well() -> None:
+    steady, scattered = simulate("host_gc"), simulate("host_gc", jitter=0.03)
+    for leaf in ("host.gc", "host.dispatch", "flop.gemm"):
+        assert scattered.leaves()[leaf] != steady.leaves()[leaf], leaf
+        assert scattered.leaves()[leaf] == pytest.approx(steady.leaves()[leaf], rel=0.1), leaf
 
 
 def test_nsight_knows_no_groups() -> None:
