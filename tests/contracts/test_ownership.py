@@ -34,7 +34,8 @@ OWNER = {
     **dict.fromkeys(("activity_flop", "recomputed", "ladder"), "flops"),
     "activity_dimension": "comm",
     **dict.fromkeys(
-        ("step", "window_info", "activity_step", "segment", "hidden", "calibration"), "attribution"
+        ("step", "window_info", "activity_step", "segment", "hidden", "concurrency", "calibration"),
+        "attribution",
     ),
 }
 WRITE = re.compile(

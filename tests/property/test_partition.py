@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracelens.attribution.concurrency import find_concurrency, hidden_time
 from tracelens.attribution.sweep import Sweep, union_gaps
 from tracelens.taxonomy import Kind
 
@@ -114,9 +115,8 @@ def test_hidden_time_equals_the_reference(activities, span):
     start, end, kind = arrays(activities)
     sweep = Sweep(start, end, kind, span)
     sweep.owners()
-    owner = sweep.elementary_owner
-    owner_kind = np.where(owner >= 0, kind[np.maximum(owner, 0)] if len(kind) else -1, -1)
-    overlap = sweep.overlaps(kind, owner_kind)
+    together = find_concurrency(sweep, kind, len(Kind), np.array(span[:1]))
+    overlap = hidden_time(together, np.arange(len(Kind)))
     found = {
         (int(a), int(b)): int(c)
         for a, b, c in zip(overlap.loser, overlap.winner, overlap.dur_ns, strict=True)
@@ -128,3 +128,25 @@ def test_hidden_time_equals_the_reference(activities, span):
             key = (loser, min(kinds))
             expected[key] = expected.get(key, 0) + 1
     assert found == expected
+
+
+@given(soup, spans, st.lists(st.integers(0, 40), max_size=3), st.data())
+@settings(max_examples=200, deadline=None)
+def test_overlap_of_any_kinds_with_any_others(activities, span, cuts, data):
+    start, end, kind = arrays(activities)
+    kinds = st.frozensets(st.sampled_from([int(k) for k in BUSY_KINDS]), min_size=1)
+    some, others = data.draw(kinds), data.draw(kinds)
+    cuts = np.array([span[0], *sorted({c for c in cuts if span[0] < c < span[1]})])
+    sweep = Sweep(start, end, kind, span, cuts)
+    sweep.owners()
+    together = find_concurrency(sweep, kind, len(Kind), cuts)
+    assert together.dur_ns.sum() == span[1] - span[0]
+    for part, begin in enumerate(cuts):
+        until = cuts[part + 1] if part + 1 < len(cuts) else span[1]
+        expected = 0
+        for t in range(begin, until):
+            running = {int(kind[i]) for i in range(len(start)) if start[i] <= t < end[i]}
+            expected += bool(running & some and running & others)
+        chosen = together.active[:, list(some)].any(axis=1)
+        chosen &= together.active[:, list(others)].any(axis=1) & (together.part == part)
+        assert together.dur_ns[chosen].sum() == expected

@@ -9,6 +9,7 @@ import pyarrow as pa
 from tracelens.attribution.activities import Activities, load_activities
 from tracelens.attribution.awaited import find_awaited
 from tracelens.attribution.choose import Chosen, choose_windows
+from tracelens.attribution.concurrency import find_concurrency, hidden_time
 from tracelens.attribution.host import load_host_activity
 from tracelens.attribution.identities import check_partition
 from tracelens.attribution.idle import (
@@ -25,6 +26,7 @@ from tracelens.attribution.sweep import Awaited, Segments, Sweep, union_gaps
 from tracelens.attribution.windows import Step, Windows
 from tracelens.errors import AbstainedError
 from tracelens.store import Store
+from tracelens.taxonomy import kind_of_leaf
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +43,7 @@ class _Gpu:
 
 
 def attribute(store: Store, window: str = "auto") -> None:
-    """Fill ``raw.step``, ``raw.activity_step``, ``raw.segment`` and ``raw.hidden``.
+    """Fill ``raw.step``, ``raw.activity_step``, ``raw.segment`` and what ran together.
 
     Args:
         store: ingested, linked and classified.
@@ -107,7 +109,7 @@ def _partition_stretch(
     pieces = _cut_at(pieces, cuts)
     _write_busy(store, gpu, segments, busy, steps, cuts)
     _write_idle(store, gpu, pieces, steps, cuts)
-    _write_hidden(store, gpu, sweep)
+    _write_concurrency(store, gpu, sweep, steps, cuts)
 
 
 def _joined_gaps(segments: Segments) -> tuple[Array, Array]:
@@ -252,18 +254,34 @@ def _write_idle(
     )
 
 
-def _write_hidden(store: Store, gpu: _Gpu, sweep: Sweep) -> None:
-    activities = gpu.activities
-    owner = sweep.elementary_owner
-    owner_leaf = np.where(owner >= 0, activities.leaf[np.maximum(owner, 0)], -1)
-    overlap = sweep.overlaps(activities.leaf, owner_leaf)
+def _write_concurrency(
+    store: Store, gpu: _Gpu, sweep: Sweep, steps: list[Step], cuts: Array
+) -> None:
+    leaves = gpu.activities.leaves
+    together = find_concurrency(sweep, gpu.activities.leaf, len(leaves), cuts)
+    hidden = hidden_time(together, np.array([int(kind_of_leaf(leaf)) for leaf in leaves]))
     store.append(
         "hidden",
         {
-            "gpu": np.full(len(overlap.dur_ns), gpu.number, np.int32),
-            "class_leaf": _texts(overlap.loser, activities.leaves),
-            "by_leaf": _texts(overlap.winner, activities.leaves),
-            "dur_ns": overlap.dur_ns,
+            "gpu": np.full(len(hidden.dur_ns), gpu.number, np.int32),
+            "class_leaf": _texts(hidden.loser, leaves),
+            "by_leaf": _texts(hidden.winner, leaves),
+            "dur_ns": hidden.dur_ns,
+        },
+    )
+    store.append(
+        "concurrency",
+        {
+            "gpu": np.full(len(together.dur_ns), gpu.number, np.int32),
+            "step": _step_numbers(steps, cuts, cuts[together.part]),
+            "active": pa.array(
+                [sorted(np.array(leaves)[row].tolist()) for row in together.active],
+                pa.list_(pa.string()),
+            ),
+            "owner_leaf": pa.array(
+                [leaves[code] if code >= 0 else None for code in together.owner], pa.string()
+            ),
+            "dur_ns": together.dur_ns,
         },
     )
 

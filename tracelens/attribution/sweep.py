@@ -37,21 +37,6 @@ class Segments:
 
 
 @dataclass(frozen=True)
-class Overlap:
-    """Time in which one leaf was active but another owned the GPU.
-
-    Attributes:
-        loser: leaf codes.
-        winner: leaf codes.
-        dur_ns: time.
-    """
-
-    loser: Array
-    winner: Array
-    dur_ns: Array
-
-
-@dataclass(frozen=True)
 class Awaited:
     """Activities that compute explicitly waited for. Both arrays have one length, in no order.
 
@@ -98,13 +83,14 @@ class Sweep:
         self._kind = kind
         self._start_ns = start_ns
         self._end_ns = end_ns
-        self._count = {kind_: self._active(kind == kind_) for kind_ in Kind if kind_ != Kind.IDLE}
+        self._count = {kind_: self.active(kind == kind_) for kind_ in Kind if kind_ != Kind.IDLE}
         self.elementary_owner: Array = np.full(len(self.edges) - 1, -1, dtype=np.int64)
         self.winner = np.full(len(self.edges) - 1, int(Kind.IDLE), dtype=np.int64)
         for kind_ in sorted(self._count, reverse=True):
             self.winner[self._count[kind_] > 0] = int(kind_)
 
-    def _active(self, chosen: Array) -> Array:
+    def active(self, chosen: Array) -> Array:
+        """Return how many of the chosen activities (a mask) run in each elementary segment."""
         size = len(self.edges)
         steps = np.bincount(self._from[chosen], minlength=size).astype(np.int64)
         steps -= np.bincount(self._to[chosen], minlength=size)
@@ -231,28 +217,6 @@ class Sweep:
         order = np.lexsort((-chosen, self._start_ns[chosen], self._end_ns[chosen], run[last]))
         final = order[_last_of_group(run[last][order])]
         blocker[run[last][final]] = chosen[final]
-
-    def overlaps(self, leaf: Array, segment_leaf: Array) -> Overlap:
-        """Return for each leaf how long it ran while another leaf owned the GPU.
-
-        Args:
-            leaf: leaf code of each activity.
-            segment_leaf: leaf code that owns each elementary segment, -1 for idle.
-        """
-        dur = np.diff(self.edges)
-        losers, winners, times = [], [], []
-        size = int(max(leaf.max(initial=0), segment_leaf.max(initial=0))) + 1
-        for code in np.unique(leaf):
-            if self._kind[leaf == code][0] == Kind.FLOP:
-                continue  # it shares the time of its like, it never loses it
-            hidden = (self._active(leaf == code) > 0) & (segment_leaf != code) & (segment_leaf >= 0)
-            by = np.bincount(segment_leaf[hidden], weights=dur[hidden], minlength=size)
-            for winner in np.flatnonzero(by):
-                losers.append(int(code))
-                winners.append(int(winner))
-                exact = dur[hidden & (segment_leaf == winner)].sum()
-                times.append(int(exact))
-        return Overlap(np.array(losers, int), np.array(winners, int), np.array(times, np.int64))
 
 
 def _ranges(begin: Array, length: Array) -> Array:

@@ -155,6 +155,10 @@ CREATE TABLE raw.segment (
     detail TEXT                     -- idle: enabled_by=sync; inside <range> for unlabelled host time
 );
 CREATE TABLE raw.hidden (gpu INTEGER, class_leaf TEXT, by_leaf TEXT, dur_ns BIGINT);
+-- Every set of leaves that ran at the same time; all rows of a step sum to its window.
+CREATE TABLE raw.concurrency (
+    gpu INTEGER, step BIGINT, active TEXT[], owner_leaf TEXT, dur_ns BIGINT
+);
 CREATE TABLE raw.calibration (gpu INTEGER, name TEXT, value_ns BIGINT, samples BIGINT);
 
 -- Sections of the final answer, JSON; written by the stage that owns the figure.

@@ -12,6 +12,7 @@ VIEWS = (
     "step",
     "segment",
     "loss_time",
+    "overlap",
     "ladder",
     "collective",
     "host_range",

@@ -1,7 +1,9 @@
 CREATE VIEW main.collective AS
 SELECT
     a.rank, a.activity_id, d.dimension, d.collective, d.bytes, d.group_size, d.source AS dimension_source,
-    a.step, a.stream, a.start_ns, a.end_ns, a.dur_ns, coalesce(e.exposed_ns, 0) AS exposed_ns
+    a.step, a.stream, a.start_ns, a.end_ns, a.dur_ns, coalesce(e.exposed_ns, 0) AS exposed_ns,
+    coalesce(w.window_ns, 0) - coalesce(e.exposed_ns, 0) AS hidden_ns,
+    coalesce(w.window_ns, 0) AS window_ns
 FROM raw.activity_dimension AS d
 JOIN main.activity AS a USING (activity_id)
 LEFT JOIN (
@@ -9,7 +11,17 @@ LEFT JOIN (
     FROM raw.segment
     WHERE leaf LIKE 'comm.%' OR leaf LIKE 'pp.%'
     GROUP BY activity_id
-) AS e USING (activity_id);
+) AS e USING (activity_id)
+LEFT JOIN (
+    SELECT
+        m.activity_id,
+        sum(least(m.end_ns, p.end_ns) - greatest(m.start_ns, p.start_ns))::BIGINT AS window_ns
+    FROM raw.activity AS m
+    JOIN raw.activity_dimension AS n USING (activity_id)
+    JOIN raw.step AS p
+        ON p.gpu = m.gpu AND p.included AND p.start_ns < m.end_ns AND p.end_ns > m.start_ns
+    GROUP BY ALL
+) AS w USING (activity_id);
 COMMENT ON VIEW main.collective IS 'Communication kernels with what is known of them.';
 COMMENT ON COLUMN main.collective.rank IS 'Rank.';
 COMMENT ON COLUMN main.collective.activity_id IS 'The kernel.';
@@ -24,3 +36,5 @@ COMMENT ON COLUMN main.collective.start_ns IS 'Start, ns.';
 COMMENT ON COLUMN main.collective.end_ns IS 'End, ns.';
 COMMENT ON COLUMN main.collective.dur_ns IS 'Duration in ns.';
 COMMENT ON COLUMN main.collective.exposed_ns IS 'Part of the analysed window in which it, and no compute, held the GPU.';
+COMMENT ON COLUMN main.collective.hidden_ns IS 'Part of the analysed window in which it ran while something else held the GPU; hidden and exposed sum to window_ns.';
+COMMENT ON COLUMN main.collective.window_ns IS 'Part of its duration that lies in the analysed window.';
