@@ -6,8 +6,9 @@ from functools import cache
 from tracelens.classify.rules import facts_of
 from tracelens.classify.table import Table
 
-TARGETS = ("call", "op", "range", "overhead", "copy")
-"""What a label can be put on; each is a kind of row of the store."""
+TARGETS = ("call", "op", "range", "rerun", "overhead", "copy")
+"""What a label can be put on; each is a kind of row of the store. Ranges are asked twice: what idle
+time in them is due to (range), and whether they run forward work again (rerun)."""
 
 _FILE = "host.toml"
 _API_VERSION = re.compile(r"(?:_v\d{4,5})?(?:_ptsz|_ptds)?$")

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
+from typing import Any
 
 from tracelens.classify import host
 from tracelens.classify.names import normalize
 from tracelens.classify.rules import classify_names
-from tracelens.classify.tilings import tilings_of
+from tracelens.classify.tilings import is_backward, tilings_of
 from tracelens.store import Store
 
 _SCRATCH = {
@@ -21,6 +22,7 @@ _SOURCE_OF_TARGET = {
     "call": "raw.host_call",
     "op": "raw.op",
     "range": "raw.range",
+    "rerun": "raw.range",
     "overhead": "raw.overhead",
     "copy": "raw.activity WHERE kind = 'memcpy'",
 }
@@ -76,8 +78,11 @@ def _match_tilings(store: Store) -> None:
         store, f"raw.activity JOIN raw.activity_class USING (activity_id) WHERE class IN {_TILED}"
     )
     tilings = tilings_of(name for _, name in rows)
-    columns = {name: [tiling and getattr(tiling, name) for tiling in tilings] for name in _TILING}
+    columns: dict[str, list[Any]] = {
+        name: [tiling and getattr(tiling, name) for tiling in tilings] for name in _TILING
+    }
     keys = [normalize(name) for _, name in rows]
+    columns["is_backward"] = [is_backward(name) for _, name in rows]
     store.append("kernel_tiling", {"name_id": _ids(rows), "kernel_key": keys, **columns})
 
 

@@ -1,4 +1,4 @@
-"""Into which tiles does a matmul kernel cut its output, as far as its name tells?"""
+"""Into which tiles does a matmul cut its output, and is an attention kernel a backward one?"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -49,6 +49,17 @@ def tiling_of(name: str) -> Tiling | None:
         return None
     inner = int(sizes["k"]) if sizes.get("k") else None
     return Tiling(rows, columns, inner, rule.value, rule.extra.get("grid", "blocks"))
+
+
+@cache
+def backward_table() -> Table:
+    """Return the rules that tell attention kernels of the backward pass."""
+    return Table.load("tilings.toml", "backward", "means")
+
+
+def is_backward(name: str) -> bool:
+    """Tell whether an attention kernel belongs to the backward pass, as far as its name says."""
+    return backward_table().match(normalize(name)) is not None
 
 
 def tilings_of(names: Iterable[str]) -> list[Tiling | None]:

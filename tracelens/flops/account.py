@@ -52,6 +52,7 @@ class Books:
         model_flop: FLOPs that the model needs.
         executed_flop: FLOPs that ran, by FLOP leaf; ``None`` when not all kernels have shapes.
         recompute_flop: part of them that activation recompute ran.
+        recompute_is_inferred: whether counting kernels, not their operators, told which.
         attention_backward_flop: part of them that attention backward recomputed in itself.
         optimizer_flop: part of them that the optimizer's own matmuls ran.
         credit_flop: model FLOPs that the convention credits, but the mask never needs.
@@ -67,6 +68,7 @@ class Books:
     model_flop: float | None = None
     executed_flop: Mapping[str, float] | None = None
     recompute_flop: float = 0.0
+    recompute_is_inferred: bool = False
     attention_backward_flop: float = 0.0
     optimizer_flop: float = 0.0
     credit_flop: float = 0.0
@@ -245,7 +247,12 @@ def _flop_items(books: Books, capacity: float) -> list[Item]:
         return [{"id": "below_peak", "label": label, "points": -100 * share, "tag": "D"}]
     below = _below_peak(books, time, capacity)
     items = [
-        ("recompute_flop", "recomputed FLOPs", -books.recompute_flop, "D"),
+        (
+            "recompute_flop",
+            "recomputed FLOPs",
+            -books.recompute_flop,
+            "I" if books.recompute_is_inferred else "D",
+        ),
         (
             "attention_backward_recompute",
             "recompute inside attention backward",

@@ -85,6 +85,7 @@ def _books(scope: Scope, numerator: Numerator, peak: Peak, climbed: Climbed | No
         model_flop=numerator.model_flop,
         executed_flop=scope.executed_flop if scope.is_shaped else None,
         recompute_flop=scope.recompute_flop,
+        recompute_is_inferred=scope.recompute_is_inferred,
         attention_backward_flop=scope.attention_backward_flop,
         optimizer_flop=scope.optimizer_flop,
         credit_flop=numerator.credit_flop,

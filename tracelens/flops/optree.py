@@ -27,6 +27,7 @@ class OpTree:
         op_id: row ids.
         thread: thread of each, -1 for none.
         start_ns: start of each.
+        end_ns: end of each.
         parent: position of the enclosing operator, -1 for none.
         process: process of each.
         name_id: name of each.
@@ -43,7 +44,8 @@ class OpTree:
         self.name_id: Ints = columns["name_id"]
         self.has_sequence: Flags = columns["has_sequence"].astype(bool)
         self.fwd_thread: Ints = columns["fwd_thread"]
-        self.parent = parents(self.thread, self.start_ns, columns["end_ns"])
+        self.end_ns: Ints = columns["end_ns"]
+        self.parent = parents(self.thread, self.start_ns, self.end_ns)
         self._order = np.argsort(self.op_id)
         self._sorted = self.op_id[self._order]
 

@@ -64,6 +64,7 @@ _ALL_TIME = """
 SELECT sum(dur_ns)::BIGINT
 FROM (SELECT max(end_ns) - min(start_ns) AS dur_ns FROM raw.activity GROUP BY gpu)
 """
+_COUNTED = "SELECT EXISTS (SELECT 1 FROM raw.recomputed WHERE rule IN ('R4', 'R5'))"
 _TRAINS = """
 SELECT EXISTS (SELECT 1 FROM raw.activity_class WHERE class = 'optimizer')
     OR EXISTS (SELECT 1 FROM raw.host_label WHERE label IN ('backward', 'optimizer'))
@@ -90,6 +91,7 @@ class Scope:
         executed_flop: FLOPs of kernels with shapes, by FLOP leaf.
         model_flop: what the model needs of them.
         recompute_flop: what activation recompute ran of them.
+        recompute_is_inferred: whether counting kernels, not their operators, told which.
         attention_backward_flop: what attention backward recomputed in itself.
         optimizer_flop: what matmuls of the optimizer ran.
         unshaped_frac: share of FLOP-bearing time in kernels without shapes.
@@ -105,6 +107,7 @@ class Scope:
     executed_flop: dict[str, float]
     model_flop: float
     recompute_flop: float
+    recompute_is_inferred: bool
     attention_backward_flop: float
     optimizer_flop: float
     unshaped_frac: float
@@ -157,6 +160,7 @@ def read_scope(store: Store) -> Scope:
         executed_flop=work.executed,
         model_flop=work.model,
         recompute_flop=work.recompute,
+        recompute_is_inferred=bool(store.scalar(_COUNTED)),
         attention_backward_flop=work.attention_backward,
         optimizer_flop=work.optimizer,
         unshaped_frac=unshaped,

@@ -209,15 +209,13 @@ def without_metadata(intervals: list[Interval]) -> list[Interval]:
     """The account without groups and operators: what Nsight's records of a PyTorch job can tell.
 
     Gradient buckets that are all-reduced are known by what their group does; the dimension of any
-    other group is not, and repeated forward work looks like any other.
+    other group is not.
     """
     return [replace(interval, leaf=_anonymous(interval)) for interval in intervals]
 
 
 def _anonymous(interval: Interval) -> str:
     leaf, cause = interval.leaf, interval.cause
-    if cause.startswith(_REPEATS):
-        return cause.removeprefix(_REPEATS)
     if not leaf.startswith("comm.") or (leaf.startswith("comm.dp.") and cause == "allreduce"):
         return leaf
     return f"comm.unknown.{leaf.rpartition('.')[2]}"

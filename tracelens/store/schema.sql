@@ -103,9 +103,10 @@ CREATE TABLE raw.kernel_tiling (
     name_id INTEGER, kernel_key TEXT,   -- one spelling for every profiler
     tile_m INTEGER, tile_n INTEGER, tile_k INTEGER,
     schedule TEXT,                  -- tiles, persistent, adaptive, split_k, stream_k
-    grid_unit TEXT                  -- blocks, work_items
+    grid_unit TEXT,                 -- blocks, work_items
+    is_backward BOOLEAN             -- attention: it belongs to the backward pass
 );
-CREATE TABLE raw.host_label (name_id INTEGER, target TEXT, label TEXT);   -- target: call, op, range, overhead, copy
+CREATE TABLE raw.host_label (name_id INTEGER, target TEXT, label TEXT);   -- target: call, op, range, rerun, overhead, copy
 
 -- flops
 CREATE TABLE raw.activity_flop (

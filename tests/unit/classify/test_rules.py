@@ -10,13 +10,14 @@ from tracelens.classify import host
 from tracelens.classify.names import normalize, signature
 from tracelens.classify.rules import class_table, dtype_table, facts_of, kernel_class, kernel_dtype
 from tracelens.classify.table import Rule, Table
-from tracelens.classify.tilings import tiling_table
+from tracelens.classify.tilings import backward_table, tiling_table
 from tracelens.taxonomy import CLASS_LEAF
 
 TABLES: dict[str, tuple[Table, Callable[[str], str]]] = {
     "class": (class_table(), lambda name: signature(normalize(name))),
     "dtype": (dtype_table(), normalize),
     "tiling": (tiling_table(), normalize),
+    "backward": (backward_table(), normalize),
     "op_class": (host.op_class_table(), host.plain_name),
     "collective": (host.collective_table(), host.plain_name),
     "host_dtype": (host.dtype_table(), host.plain_name),

@@ -5,6 +5,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tracelens.flops import find_recompute
 from tracelens.flops.recompute import rerun_ops
 from tracelens.store import Store
@@ -39,6 +41,133 @@ def test_ascend_writes_the_fields_with_another_meaning(run: Any) -> None:
     run.op(ENGINE, 20, 100)
     run.op("aten::linear", 30, 40, sequence=5, fwd_thread=0)
     assert rerun_ops(run.done()).tolist() == []
+
+
+def _launched(run: Any, at_us: int, thread: int = 0, **more: Any) -> int:
+    """A kernel with its launch, as a profiler without operators records it."""
+    kernel = run.kernel("gemm", 200 + at_us, 201 + at_us, **more)
+    call = {"process": 0, "thread": thread, "start_ns": at_us * 1_000, "end_ns": at_us * 1_000 + 5}
+    call_id = run.store.append("host_call", {name: [value] for name, value in call.items()})
+    run.store.execute(f"DELETE FROM raw.link WHERE activity_id = {kernel}")
+    link = {"activity_id": [kernel], "call_id": [call_id]} | (
+        {"op_id": [more["op"]]} if "op" in more else {}
+    )
+    run.store.append("link", link)
+    return kernel
+
+
+def _labelled(run: Any, name: str, start_us: int, end_us: int, kind: str) -> None:
+    name_id = run.store.name_ids([name])[0]
+    row = {"process": 0, "thread": 0, "kind": kind, "name_id": name_id}
+    row |= {"start_ns": start_us * 1_000, "end_ns": end_us * 1_000}
+    run.store.append("range", {key: [value] for key, value in row.items()})
+    label = {"name_id": [name_id], "target": ["rerun"], "label": ["recompute"]}
+    run.store.append("host_label", label)
+
+
+def _rules(store: Store) -> list[tuple[int, str]]:
+    find_recompute(store)
+    return store.rows("SELECT activity_id, rule FROM raw.recomputed ORDER BY activity_id")
+
+
+def test_frames_of_a_checkpoint_run_forward_again(run: Any) -> None:
+    """R2; the backward pass of a reentrant checkpoint runs inside the same frame."""
+    run.process()
+    run.gpu()
+    _labelled(run, "torch/utils/checkpoint.py(261): backward", 10, 100, "python")
+    run.op("autograd::engine::evaluate_function: MmBackward0", 50, 90)
+    inside = _launched(run, 20)
+    _launched(run, 60)
+    _launched(run, 110)
+    _launched(run, 20, thread=1)
+    assert _rules(run.done()) == [(inside, "R2")]
+
+
+def test_reentrant_checkpoint_by_its_operator(run: Any) -> None:
+    """R3: no frames, no sequence numbers."""
+    run.process()
+    run.gpu()
+    run.op("CheckpointFunctionBackward", 10, 100)
+    run.op("autograd::engine::evaluate_function: MmBackward0", 50, 90)
+    inside = _launched(run, 20)
+    _launched(run, 60)
+    after = _launched(run, 95)
+    assert _rules(run.done()) == [(inside, "R3"), (after, "R3")]
+
+
+def test_a_range_that_says_recompute(run: Any) -> None:
+    run.process()
+    run.gpu()
+    _labelled(run, "recompute layer 3", 10, 100, "nvtx")
+    inside = _launched(run, 20)
+    _launched(run, 120)
+    assert _rules(run.done()) == [(inside, "R4")]
+
+
+def test_operators_that_tell_decide_alone(run: Any) -> None:
+    """A range says recompute, but grad mode says that nothing ran again."""
+    run.process()
+    run.gpu()
+    _labelled(run, "recompute", 10, 100, "annotation")
+    run.op(ENGINE, 10, 100)
+    backward = run.op("MmBackward0", 20, 30, sequence=7, fwd_thread=1)
+    _launched(run, 25, op=backward)
+    assert _rules(run.done()) == []
+
+
+def _sequence(run: Any, text: str) -> list[int]:
+    """Kernels one after the other: q, F, u forward; F attention, B its backward; o optimizer."""
+    names = {"F": "flash_fwd", "B": "flash_bwd", "o": "adam"}
+    classes = {"F": "attention", "B": "attention", "o": "optimizer"}
+    ids = []
+    for at, letter in enumerate(text):
+        name = names.get(letter, f"kernel_{letter}")
+        class_ = classes.get(letter, "gemm")
+        ids.append(run.kernel(class_, 10 * at, 10 * at + 5, name=name))
+        if class_ == "attention":
+            name_id = run.store.name_ids([name])[0]
+            run.store.execute(f"DELETE FROM raw.kernel_tiling WHERE name_id = {name_id}")
+            row = {"name_id": [name_id], "kernel_key": [name], "is_backward": [letter == "B"]}
+            run.store.append("kernel_tiling", row)
+    return ids
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        # Two layers q F u, then each runs again before its backward d B w.
+        ("qFuqFuqFudBwqFudBwo" * 3, "......qFu...qFu...." * 3),
+        # Attention alone is run again.
+        ("qFuqFudFBwdFBwo" * 3, ".......F...F..." * 3),
+        # Two micro-batches.
+        ("qFuqFuqFudBwqFudBw" * 2 + "o", "......qFu...qFu..." * 2 + "."),
+        # Two layers run again together, in forward order.
+        ("qFuqFuqFuqFudBwdBwo", "......qFuqFu......."),
+        # None runs again: one backward a forward, two micro-batches.
+        ("qFuqFudBwdBw" * 2 + "o", "." * 25),
+        # One of two layers runs again: which, the counts do not say.
+        ("qFuqFuqFudBwdBwo", "." * 16),
+        # Generation has no backward.
+        ("qFuqFu", "......"),
+    ],
+)
+def test_counting_attention(run: Any, text: str, again: str) -> None:
+    run.process()
+    run.gpu()
+    ids = _sequence(run, text)
+    wanted = [kernel for kernel, mark in zip(ids, again, strict=True) if mark != "."]
+    assert _rules(run.done()) == [(kernel, "R4") for kernel in wanted]
+
+
+def test_compiled_graphs_are_counted_too(run: Any) -> None:
+    """R5: the operators tell of nothing inside compiled graphs."""
+    run.process()
+    run.gpu()
+    run.op(ENGINE, 0, 5)
+    run.op("CompiledFunctionBackward", 1, 4, sequence=3, fwd_thread=1)
+    ids = _sequence(run, "qFuqFuqFudBwqFudBwo")
+    found = _rules(run.done())
+    assert found == [(ids[at], "R5") for at in (6, 7, 8, 12, 13, 14)]
 
 
 def test_a_run_without_operators(run: Any) -> None:

@@ -25,9 +25,16 @@ _DECLARED = frozenset({"description", "mesh"})
 _CHECKED = frozenset({"mix"})
 _MICROSECOND_NS = 1000
 _CHECKED_LOSSES = frozenset(
-    {"compute.recompute", "pp.bubble.structural", "ineff.quantisation", "ineff.sm_reserved"}
+    {
+        "compute.recompute",
+        "recompute_flop",
+        "pp.bubble.structural",
+        "ineff.quantisation",
+        "ineff.sm_reserved",
+        "ineff.contention",
+    }
 )
-"""Inferred, and checked: tiles that the grid of the launch contradicts are not used."""
+"""Inferred, and checked: tiles that the grid contradicts are not used."""
 
 
 @dataclass(frozen=True)
