@@ -133,6 +133,28 @@ def test_a_healthy_job_gets_no_advice(lab: Laboratory, name: str, family: str) -
     assert [loss["id"] for loss in others if loss["share_points"] > 2] == []
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("name", "leaf"), [("S36", "host.ckpt"), ("S08", "host.dataloader")])
+def test_what_holds_up_all_ranks_is_no_ranks_own(
+    lab: Laboratory, name: str, leaf: str, family: str
+) -> None:
+    """S36: all ranks save; S08: one of them loads."""
+    causes = {loss.get("cause") for loss in lab.made(name, family).truth["planted"]}
+    everywhere = causes == {"global"}
+    with tracelens.attribute(list(lab.made(name, family).traces)) as found:
+        rows = found.sql(
+            "SELECT rank, sum(dur_ns)::BIGINT AS dur_ns,"
+            " sum(dur_ns) FILTER (detail LIKE '%cause=global')::BIGINT AS shared_ns"
+            f" FROM segment WHERE leaf = '{leaf}' GROUP BY rank"
+        ).to_pylist()
+    assert len(rows) == (4 if everywhere else 1)
+    for row in rows:
+        shared_frac = (row["shared_ns"] or 0) / row["dur_ns"]
+        assert shared_frac > 0.9 if everywhere else shared_frac == 0
+    (loss,) = [loss for loss in lab.answer(name, family)["losses"] if loss["id"] == leaf]
+    assert ("cause=global" in loss["evidence"][0]["text"]) == everywhere
+
+
 @pytest.mark.xfail(strict=True, reason="waits are no intervals yet where ranks are missing")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_missing_ranks_make_waits_intervals(lab: Laboratory, family: str) -> None:

@@ -10,6 +10,7 @@ from tracelens.attribution.activities import Activities, load_activities
 from tracelens.attribution.awaited import find_awaited
 from tracelens.attribution.choose import Chosen, choose_windows
 from tracelens.attribution.concurrency import find_concurrency, hidden_time
+from tracelens.attribution.everywhere import name_shared_causes
 from tracelens.attribution.host import load_host_activity
 from tracelens.attribution.identities import check_partition
 from tracelens.attribution.idle import (
@@ -71,6 +72,7 @@ def attribute(store: Store, window: str = "auto") -> None:
         _write_steps(store, gpu, windows)
         _partition(store, gpu, [step for step in windows.steps if not step.reason])
     name_silence(store)
+    name_shared_causes(store)
     _write_window(store, chosen)
     store.put_result("identities", check_partition(store))
 

@@ -153,6 +153,7 @@ def _planted(run: Run, leaves: dict[str, int]) -> list[dict[str, object]]:
             "id": loss.id,
             "words": loss.words,
             "leaves": list(loss.leaves),
+            **({"cause": loss.cause} if loss.cause else {}),
             "charged_ns": sum(leaves.get(leaf, 0) for leaf in loss.leaves),
             "share_points": _points(sum(leaves.get(leaf, 0) for leaf in loss.leaves), total_ns),
             "total_ns_without": run.without[loss.id],

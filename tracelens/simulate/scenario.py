@@ -16,12 +16,14 @@ class Loss:
         leaves: where its time must be charged.
         words: what was done to the job.
         without: the same job with the loss removed.
+        cause: ``global`` where it holds up all ranks at once.
     """
 
     id: str
     leaves: tuple[str, ...]
     words: str
     without: Callable[[Job], Job]
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,15 @@ _TABLE = {
     "S36": Scenario(
         "all ranks save a checkpoint in step 2",
         _parallel(Plant("optimizer", doing(*checkpoint(4)), (2,))),
-        _loss("weights are copied out and written in step 2", "host.ckpt", "mem.d2h"),
+        (
+            Loss(
+                "planted",
+                ("host.ckpt", "mem.d2h"),
+                "weights are copied out and written in step 2",
+                _without_plants,
+                "global",
+            ),
+        ),
     ),
     "S37": _planted(
         "the profiler flushes its buffers for 5 ms",
