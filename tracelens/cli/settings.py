@@ -117,7 +117,12 @@ Peak = Annotated[
 Dtype = Annotated[
     str | None, typer.Option(help="Rate against the peak of this dtype; default: as executed.")
 ]
-SmClock = Annotated[int | None, typer.Option(help="SM clock in MHz, for --peak clock.", min=1)]
+SmClock = Annotated[
+    int | None, typer.Option(help="SM clock in MHz: what it lost, or --peak clock.", min=1)
+]
+ClockLog = Annotated[
+    str | None, typer.Option(help="CSV of nvidia-smi or DCGM with the SM clock of every GPU.")
+]
 Window = Annotated[
     str | None,
     typer.Option(help="What is analysed: auto (default), all, steps:A-B, nvtx:NAME, ns:A-B."),
@@ -153,6 +158,7 @@ ANALYSIS: dict[str, Any] = {
     "peak": Peak,
     "dtype": Dtype,
     "sm_clock": SmClock,
+    "clock_log": ClockLog,
     "window": Window,
     "rank_pattern": RankPattern,
     "nsys": Nsys,

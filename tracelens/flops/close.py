@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from tracelens.flops.account import Books, Closed, close_books
+from tracelens.flops.clock_log import with_clocks
 from tracelens.flops.denominator import Peak, choose_peak
 from tracelens.flops.ladder import climb
 from tracelens.flops.ladder.rates import rates_of
 from tracelens.flops.ladder.section import ladder_section, losses_by_part
-from tracelens.flops.ladder.stage import Climbed
+from tracelens.flops.ladder.stage import Climbed, Rates
 from tracelens.flops.numerator import Numerator, count_model_flop
 from tracelens.flops.options import FlopsOptions
 from tracelens.flops.scope import (
@@ -40,8 +41,9 @@ def close_account(store: Store, options: FlopsOptions | None = None) -> None:
     numerator = count_model_flop(options, scope)
     if not scope.total_ns:
         return
-    peak = choose_peak(options, scope.parts, scope.mix)
-    climbed = _climb(store, scope, peak, options)
+    parts = with_clocks(scope.parts, options)
+    peak = choose_peak(options, parts, scope.mix)
+    climbed = _climb(store, scope, rates_of(peak, parts, options))
     books = _books(scope, numerator, peak, climbed)
     closed = close_books(books)
     store.put_result("flops", _flops(books, numerator, scope, closed))
@@ -69,8 +71,7 @@ def close_account(store: Store, options: FlopsOptions | None = None) -> None:
     _write_notes(store, "warning", _faster(climbed))
 
 
-def _climb(store: Store, scope: Scope, peak: Peak, options: FlopsOptions) -> Climbed | None:
-    rates = rates_of(peak, scope.parts, options)
+def _climb(store: Store, scope: Scope, rates: list[Rates]) -> Climbed | None:
     if not rates or not scope.executed_flop:
         return None
     return climb(store, rates, relabelled=has_recompute_leaves(scope.leaves))

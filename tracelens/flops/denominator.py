@@ -5,7 +5,7 @@ every kernel ran at its own peak. Wider matmuls are rated at that peak too: thei
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tracelens.flops.dtypes import FP32_OR_TF32, NARROW, WIDE, required_dtype
 from tracelens.flops.options import FlopsOptions
@@ -18,12 +18,23 @@ _NO_DEVICE = "device not named in the trace: give --gpu"
 
 @dataclass(frozen=True)
 class Part:
-    """One GPU: what the trace says of it, and how long it was analyzed."""
+    """One GPU: what the trace says of it, how long it was analyzed, at which clock it ran.
+
+    Attributes:
+        name: name of the device.
+        num_sms: multiprocessors.
+        dur_ns: analyzed time.
+        gpu: number in the store.
+        device: index in its node.
+        clock_mhz: SM clock; ``None`` where nobody says.
+    """
 
     name: str | None
     num_sms: int | None
     dur_ns: int
     gpu: int = 0
+    device: int | None = None
+    clock_mhz: float | None = None
 
 
 @dataclass(frozen=True)
@@ -99,8 +110,7 @@ def choose_peak(options: FlopsOptions, parts: list[Part], mix: Mix) -> Peak:
         return peak
     if devices is None:
         return peak
-    weighted = [(device, part.dur_ns) for device, part in zip(devices, parts, strict=True)]
-    rate = peak.rating = _rating(options, weighted)
+    rate = peak.rating = _rating(options, list(zip(devices, parts, strict=True)))
     if options.dtype != "auto":
         peak.dtype = required_dtype(options.dtype)
         peak.flop_per_s = rate(peak.dtype)
@@ -182,20 +192,23 @@ def _describe(peak: Peak, devices: list[Device], parts: list[Part]) -> None:
 
 
 def _rating(
-    options: FlopsOptions, weighted: list[tuple[Device, int]]
+    options: FlopsOptions, parts: list[tuple[Device, Part]]
 ) -> Callable[[str], float | None]:
+    if options.peak_kind == "clock":
+        scaled = [(_at_clock(device, part.clock_mhz), part.dur_ns) for device, part in parts]
+        return _mean_rate(scaled, lambda device, dtype: device.peak_flop_per_s(dtype))
+    weighted = [(device, part.dur_ns) for device, part in parts]
     if options.peak_kind == "measured":
         return _mean_rate(weighted, lambda device, dtype: device.measured_flop_per_s(dtype))
-    if options.peak_kind == "clock":
-        return _mean_rate(weighted, lambda device, dtype: _at_clock(device, dtype, options))
     return _mean_rate(weighted, lambda device, dtype: device.peak_flop_per_s(dtype))
 
 
-def _at_clock(device: Device, dtype: str, options: FlopsOptions) -> float | None:
-    nominal = device.peak_flop_per_s(dtype)
-    if nominal is None or device.spec_clock_mhz is None or options.sm_clock_mhz is None:
-        return None
-    return nominal * options.sm_clock_mhz / device.spec_clock_mhz
+def _at_clock(device: Device, clock_mhz: float | None) -> Device:
+    """The part at another clock; without rates where a clock is not known."""
+    if clock_mhz is None or device.spec_clock_mhz is None:
+        return replace(device, rates={})
+    factor = clock_mhz / device.spec_clock_mhz
+    return replace(device, rates={dtype: rate * factor for dtype, rate in device.rates.items()})
 
 
 def _mean_rate(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 
 from tracelens.errors import UsageError
 from tracelens.flops.conventions import DEFAULT_CONVENTION, find_convention
@@ -30,6 +31,7 @@ class FlopsOptions:
         dtype: ``auto``, or the format whose peak is 100 %.
         sm_clock_mhz: clock that the SMs ran at: with ``peak="clock"`` it sets the denominator,
             with ``peak="nominal"`` what the clock lost.
+        clock_log: log of nvidia-smi or DCGM that says the clock of every GPU instead.
         world_size: GPUs of the whole job, when the trace does not say.
     """
 
@@ -44,6 +46,7 @@ class FlopsOptions:
     peak: str | float = "nominal"
     dtype: str = "auto"
     sm_clock_mhz: float | None = None
+    clock_log: str | Path | None = None
     world_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -67,11 +70,17 @@ class FlopsOptions:
                     f"{name.replace('_', ' ')} must be a sensible number above 0, not {value}"
                 )
         kind = self.peak_kind
-        if kind == "clock" and self.sm_clock_mhz is None:
-            raise UsageError("--peak clock needs the clock", hint="give --sm-clock MHZ")
-        if self.sm_clock_mhz is not None and kind not in {"clock", "nominal"}:
+        if self.sm_clock_mhz is not None and self.clock_log is not None:
+            raise UsageError("--sm-clock and --clock-log both say the clock", hint="give one")
+        has_clock = self.sm_clock_mhz is not None or self.clock_log is not None
+        if kind == "clock" and not has_clock:
             raise UsageError(
-                f"--sm-clock says nothing of --peak {self.peak}",
+                "--peak clock needs the clock", hint="give --sm-clock MHZ or --clock-log FILE"
+            )
+        if has_clock and kind not in {"clock", "nominal"}:
+            option = "--sm-clock" if self.clock_log is None else "--clock-log"
+            raise UsageError(
+                f"{option} says nothing of --peak {self.peak}",
                 hint="give it with --peak nominal (a loss) or --peak clock (the denominator)",
             )
 

@@ -47,7 +47,7 @@ LEFT JOIN raw.activity_flop AS f USING (activity_id)
 WHERE starts_with(s.leaf, 'flop.')
 """
 _PARTS = """
-SELECT g.device_name, g.num_sms, s.dur_ns, g.gpu
+SELECT g.device_name, g.num_sms, s.dur_ns, g.gpu, g.device
 FROM raw.gpu AS g
 JOIN (SELECT gpu, sum(end_ns - start_ns)::BIGINT AS dur_ns FROM raw.segment GROUP BY gpu) AS s
     USING (gpu)

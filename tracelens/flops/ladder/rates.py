@@ -42,7 +42,7 @@ def _rates(
         ceiling=_ceilings(device) if is_nominal and device else {},
         bytes_per_s=device.memory_bytes_per_s if device else None,
         sms=_sms(part, device),
-        clock_frac=_clock(device, options) if is_nominal and device else None,
+        clock_frac=_clock(device, part) if is_nominal and device else None,
     )
 
 
@@ -60,7 +60,7 @@ def _sms(part: Part, device: Device | None) -> int | None:
     return round(device.units * device.share)
 
 
-def _clock(device: Device, options: FlopsOptions) -> float | None:
-    if options.sm_clock_mhz is None or device.spec_clock_mhz is None:
+def _clock(device: Device, part: Part) -> float | None:
+    if part.clock_mhz is None or device.spec_clock_mhz is None:
         return None
-    return options.sm_clock_mhz / device.spec_clock_mhz
+    return part.clock_mhz / device.spec_clock_mhz

@@ -15,7 +15,7 @@ _WANTED = {
     "memory": "shapes, element types or the memory bandwidth of the device are not known",
     "sm_reserved": "tile, grid or multiprocessors are not known, or contradict each other",
     "quantisation": "tile, grid or multiprocessors are not known, or contradict each other",
-    "clock": "no clock recorded: give --sm-clock MHZ",
+    "clock": "no clock recorded: give --sm-clock MHZ or --clock-log FILE",
     "ceiling": "no sustained matmul rate is declared for this device and format",
     "kernel": "the FLOPs of none of these kernels are known: record shapes",
     "contention": "no three instances of the same kernel and shapes ran alone",
