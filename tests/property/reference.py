@@ -19,10 +19,10 @@ MEANING = {
     "triton compile kernel_0": "host.compile",
     "CUPTI Buffer Flush": "host.profiler",
     "Lazy Function Loading": "host.compile",
+    "poll": "host.blocked",
 }
 WAITS_FOR_GPU = {"cudaDeviceSynchronize", "cudaMemcpy", "aten::item"}
-SAYS_NOTHING = {"block.mlp", "Command Buffer Full", "poll"}
-"""Not even ``poll``: soups only have calls into the system that belong to a call into CUDA."""
+SAYS_NOTHING = {"block.mlp", "Command Buffer Full"}
 SLOW = "cudaFuncGetAttributes"
 FIRST_LABELS = (
     "host.profiler",
@@ -33,6 +33,8 @@ FIRST_LABELS = (
     "host.compile",
     "host.cuda_api",
 )
+BLOCKED = "host.blocked"
+SILENT_NS = 200_000
 FOREVER = 10**15
 UNSURE = "unsure"
 
@@ -301,33 +303,66 @@ class Reference:
 
     def _doing(self, t, thread):
         """Return what the host did: a leaf, ``inside`` something, or ``between`` two things."""
-        # A silent thread may wait for one that is at work.
-        leaf = self._strongest(t, [thread]) or self._strongest(t, self.threads)
-        if leaf is None:
-            leaf = "host.unlabelled" if self._silence(t) > 200_000 else "between"
-        return leaf
+        # A thread that is silent, or waits in the system, may wait for one that is at work.
+        own = self._strongest(t, [thread])
+        if own == BLOCKED:
+            other = self._of_others(t, thread)
+            alone = self._silence(t, lambda c: self._speaks_beside(c, thread)) > SILENT_NS
+            return other or (BLOCKED if alone else "between")
+        leaf = own or self._strongest(t, self.threads, but=BLOCKED)
+        if leaf is not None:
+            return leaf
+        quiet = min(
+            self._silence(t, lambda c: self._speaks(c, [thread])),
+            self._silence(
+                t, lambda c: self._speaks(c, self.threads) and self._meaning(c) != BLOCKED
+            ),
+        )
+        if quiet <= SILENT_NS:
+            return "between"
+        return BLOCKED if self._of_others(t, thread) == BLOCKED else "host.unlabelled"
+
+    def _of_others(self, t, thread):
+        """Return what other threads did; that they wait in the system counts least."""
+        found = {
+            self._meaning(c)
+            for c in self.host
+            if c.start <= t < c.end and self._speaks_beside(c, thread)
+        }
+        return next((leaf for leaf in (*FIRST_LABELS, "inside", BLOCKED) if leaf in found), None)
+
+    def _speaks_beside(self, call, thread):
+        return call.thread != thread and self._speaks(call, self.threads)
 
     def _drained(self, g0, thread):
         """Tell whether the host waited for the GPU when the gap began."""
         waiting = {c.thread for c in self.host if self._waits_for_gpu(c) and c.start <= g0 < c.end}
-        if self._strongest(g0, [thread]) is None:
+        if self._strongest(g0, [thread]) in {None, BLOCKED}:
             return bool(waiting & self.threads)
         return thread in waiting
 
     def _waits_for_gpu(self, call):
         return call.name in WAITS_FOR_GPU or call in self.blocking
 
-    def _strongest(self, t, threads):
+    def _strongest(self, t, threads, but=None):
         found = {
             self._meaning(c) for c in self.host if c.start <= t < c.end and self._speaks(c, threads)
         }
-        return next((leaf for leaf in (*FIRST_LABELS, "inside") if leaf in found), None)
+        order = (*FIRST_LABELS, BLOCKED, "inside")
+        return next((leaf for leaf in order if leaf in found and leaf != but), None)
 
     def _speaks(self, call, threads):
-        if call.name in SAYS_NOTHING:
+        if call.name in SAYS_NOTHING or self._belongs_to_cuda(call):
             return False
         # The profiler and the loading of code stop the process, whatever thread reports them.
         return call.thread in threads or call.table == "overhead"
+
+    def _belongs_to_cuda(self, call):
+        """Tell whether a call into the system is made by a call into CUDA."""
+        return call.kind == "os" and any(
+            is_cuda(c) and c.thread == call.thread and c.start <= call.start < c.end
+            for c in self.host
+        )
 
     def _meaning(self, call):
         if call.name == SLOW and call.end - call.start > 20_000:
@@ -346,9 +381,9 @@ class Reference:
         around = calls[place - 1 : place] + calls[place + 1 : place + 2]
         return [MEANING.get(c.name) for c in around] == ["host.alloc", "host.alloc"]
 
-    def _silence(self, t):
-        """Length of the stretch around t in which no launching thread recorded anything."""
-        spoken = [c for c in self.host if self._speaks(c, self.threads)]
+    def _silence(self, t, speaks):
+        """Length of the stretch around t in which nothing speaks."""
+        spoken = [c for c in self.host if speaks(c)]
         before = max([-FOREVER, *(c.end for c in spoken if c.end <= t)])
         after = min([FOREVER, *(c.start for c in spoken if c.start > t)])
         return after - before

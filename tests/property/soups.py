@@ -155,20 +155,6 @@ def is_cuda(call):
     return call.kind in {"runtime", "driver"} and call.table == "host_call"
 
 
-def within(inner, outer):
-    return inner.thread == outer.thread and outer.start <= inner.start and inner.end <= outer.end
-
-
-def within_cuda(launches, calls):
-    """Keep of the calls into the operating system those that a call into CUDA makes.
-
-    A thread that waits on its own account may wait for another: whole scenes are needed to tell,
-    and stand in the unit tests.
-    """
-    cuda = [c for c in (*launches, *calls) if is_cuda(c) and c.end > c.start]
-    return [c for c in calls if c.kind != "os" or any(within(c, outer) for outer in cuda)]
-
-
 class Brewer:
     """Makes one soup out of a stream of random numbers.
 
@@ -189,7 +175,6 @@ class Brewer:
         for _ in range(self._dice.randint(0, 20)):
             host.append(self._call([a.end for a in activities], [c.end for c in host]))
         waits = [self._wait(activities, launches) for _ in range(self._dice.randint(0, 3))]
-        host = within_cuda(launches, host)
         return Soup(tuple(activities), tuple(launches), tuple(host), tuple(waits))
 
     def _gpu(self):
