@@ -28,7 +28,7 @@ $(VENV)/.ready: pyproject.toml
 check: lint test ## All that CI asks: linters and tests
 
 test: setup ## Run the tests (choose some with: make test ARGS="-k sweep")
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadscope $(ARGS)
 
 lint: setup ## Formatting, ruff, mypy, who imports whom
 	$(BIN)/ruff format --check .
