@@ -1,6 +1,7 @@
 """Close the account of a run and write it: FLOPs, peak, MFU, waterfall, workload, capacity."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from tracelens.flops.account import Books, Closed, close_books
@@ -12,6 +13,7 @@ from tracelens.flops.ladder.section import ladder_section, losses_by_part
 from tracelens.flops.ladder.stage import Climbed, Rates
 from tracelens.flops.numerator import Numerator, count_model_flop
 from tracelens.flops.options import FlopsOptions
+from tracelens.flops.padding import padding_flop
 from tracelens.flops.scope import (
     Scope,
     Training,
@@ -44,7 +46,8 @@ def close_account(store: Store, options: FlopsOptions | None = None) -> None:
     parts = with_clocks(scope.parts, options)
     peak = choose_peak(options, parts, scope.mix)
     climbed = _climb(store, scope, rates_of(peak, parts, options))
-    books = _books(scope, numerator, peak, climbed)
+    padding = padding_flop(store, numerator.model) if climbed else None
+    books = replace(_books(scope, numerator, peak, climbed), padding_flop=padding)
     closed = close_books(books)
     store.put_result("flops", _flops(books, numerator, scope, closed))
     store.put_result("peak", _peak(peak, scope))
@@ -107,7 +110,7 @@ def _flops(books: Books, numerator: Numerator, scope: Scope, closed: Closed) -> 
             "optimizer": scope.optimizer_flop if shaped else None,
             "attention_backward_recompute": scope.attention_backward_flop if shaped else None,
             "masked_not_executed": numerator.credit_flop if numerator.convention else None,
-            "padding": None,
+            "padding": books.padding_flop if shaped else None,
             "unshaped": 0.0 if shaped and scope.unshaped_frac == 0 else None,
             "unshaped_time_frac": scope.unshaped_frac,
             "residual": books.residual_flop,

@@ -32,7 +32,10 @@ _WHY: tuple[tuple[str, str], ...] = (
     ("flops.reconciliation.recompute", _SHAPES),
     ("flops.reconciliation.attention_backward_recompute", _SHAPES),
     ("flops.reconciliation.masked_not_executed", "no way of counting applies"),
-    ("flops.reconciliation.padding", _NOT_DERIVED),
+    (
+        "flops.reconciliation.padding",
+        "it takes --model, and a head whose vocabulary is not sharded",
+    ),
     ("flops.reconciliation.unshaped", "the FLOPs of kernels without shapes are not known"),
     ("flops.reconciliation.residual", "it takes FLOPs of the model and shapes"),
     ("flops.reconciliation.residual_points", "it takes FLOPs of the model, shapes and a peak"),
