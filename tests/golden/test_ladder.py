@@ -226,3 +226,7 @@ def test_contention_is_not_known_where_nothing_ran_alone(
             assert (row["alone_count"], row["alone_ns"]) == (0, None)
             assert row["contention_ns"] is None
             assert row["contention_factor"] is None
+    parts = traces["nanogpt"].to_dict()["ladder"]["parts"]
+    (step,) = [s for p in parts if p["part"] == "gemm" for s in p["steps"] if "beside" in s]
+    assert step["low_ns"] == 0 < step["high_ns"]
+    assert (step["measured"], step["beside"] > 20) == (0, True)

@@ -175,6 +175,10 @@ def test_contention_is_measured_against_the_same_kernel_alone(
             assert row["owned_ns"] / row["alone_ns"] == pytest.approx(1.3, abs=0.01)
         assert all(row["contention_ns"] == 0 for row in rows if row["beside_frac"] == 0)
         assert loss(found, "ineff.contention") > 1
+        for part in found.to_dict()["ladder"]["parts"]:
+            (step,) = [step for step in part["steps"] if step["id"] == "ineff.contention"]
+            assert step["measured"] <= step["beside"]
+            assert step["low_ns"] <= step["high_ns"]
 
 
 @pytest.mark.parametrize("name", ["S22", "S30"])

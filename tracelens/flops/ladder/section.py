@@ -102,6 +102,16 @@ def _step(step: str, found: PartSum, options: FlopsOptions) -> dict[str, Any]:
         "covered_frac": found.covered[step],
         "tag": LADDER_TAGS.get(name, "D"),
         "reason": _reason(step, found, options) if lost is None else None,
+    } | (_interval(found) if step == "contention" else {})
+
+
+def _interval(found: PartSum) -> dict[str, Any]:
+    """Where a time alone is not known, contention may hold all that no other cause explains."""
+    return {
+        "low_ns": round(found.losses.get("contention", 0.0)),
+        "high_ns": round(found.contention_high_ns),
+        "beside": found.beside,
+        "measured": found.measured,
     }
 
 

@@ -62,6 +62,10 @@ class PartSum:
         covered: by step, share of the owned time with evidence.
         edge_ns: FLOPs done in the window less those counted in it, at the peak.
         unshaped_ns: owned time of kernels whose FLOPs are not known.
+        beside: instances that ran beside communication or a copy for some of their time.
+        measured: those of them whose time alone tells what that cost.
+        contention_high_ns: the most that contention can hold: all that the others lost to nothing
+            else.
     """
 
     owned_ns: int
@@ -70,6 +74,9 @@ class PartSum:
     covered: dict[str, float]
     edge_ns: float
     unshaped_ns: int
+    beside: int
+    measured: int
+    contention_high_ns: float
 
 
 @dataclass(frozen=True)
@@ -189,6 +196,9 @@ def _sum(known: Known, found: Instances, ladder: Ladder, chosen: npt.NDArray[np.
         step: float(columns["owned_ns"][shaped & ladder.known[step]].sum() / max(owned, 1))
         for step in STEPS
     }
+    beside = shaped & (found.beside > 0) & (found.flop > 0) & (columns["owned_ns"] > 0)
+    untold = beside & ~ladder.known["contention"]
+    at_most = np.sum(ladder.losses()["kernel"][untold]) + losses.get("contention", 0.0)
     counted = np.where(columns["is_counted"], columns["flop"], 0.0)
     edge = (found.flop - counted) / found.peak * 1e9
     return PartSum(
@@ -198,6 +208,9 @@ def _sum(known: Known, found: Instances, ladder: Ladder, chosen: npt.NDArray[np.
         covered=covered,
         edge_ns=float(np.sum(edge[shaped])),
         unshaped_ns=owned - shaped_ns,
+        beside=int(beside.sum()),
+        measured=int((beside & ladder.known["contention"]).sum()),
+        contention_high_ns=float(at_most),
     )
 
 
