@@ -30,6 +30,7 @@ class Options:
         rank_pattern: regular expression with one group that finds the rank in a path.
         reading: how files are read.
         flops: what is known of the model and the device.
+        gpu_hour_price: money for an hour of one GPU, in any currency.
         on_stage: called with the name of each stage as it begins.
     """
 
@@ -37,6 +38,7 @@ class Options:
     rank_pattern: str | None = None
     reading: ImportOptions = field(default_factory=ImportOptions)
     flops: FlopsOptions = field(default_factory=FlopsOptions)
+    gpu_hour_price: float | None = None
     on_stage: Callable[[str], None] = _silent
 
 
@@ -70,6 +72,8 @@ def analyze(paths: Sequence[str | Path], store: Store, options: Options | None =
     summarize_collectives(store)
     options.on_stage("closing the account")
     close_account(store, options.flops)
+    if options.gpu_hour_price is not None:
+        store.put_result("price", {"gpu_hour_price": options.gpu_hour_price})
 
 
 def compare_with_hta(paths: Sequence[str | Path]) -> dict[Path, HtaBreakdown | None]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _FLOPS_FIELDS = frozenset(FlopsOptions.__dataclass_fields__)
 _READING_FIELDS = frozenset({"nsys", "with_stacks"})
-_OWN_FIELDS = frozenset({"window", "rank_pattern"})
-_TEXT_FIELDS = _OWN_FIELDS | {"convention", "dtype", "gpu"}
+_OWN_FIELDS = frozenset({"window", "rank_pattern", "gpu_hour_price"})
+_TEXT_FIELDS = {"window", "rank_pattern"} | {"convention", "dtype", "gpu"}
 _ALIASES = {"sm_clock": "sm_clock_mhz"}
 """Options of the command line whose field carries its unit."""
 _HEAD_BYTES = 256

@@ -191,18 +191,19 @@ GROUP_TITLES: dict[str, str] = {
 }
 
 GROUP_COLORS: dict[str, str] = {
-    "matmul": "#2f6f4f",
-    "attention": "#4d9a6a",
-    "other_compute": "#9bbf6b",
-    "recompute": "#c9b458",
-    "exposed_communication": "#d9822b",
-    "exposed_copy": "#b8651b",
-    "launch_gap": "#c0504d",
-    "host": "#8e3b46",
-    "pipeline_bubble": "#7b5ea7",
-    "opaque": "#6d7a86",
-    "idle_unknown": "#a7aeb5",
+    "matmul": "#117733",
+    "attention": "#44aa99",
+    "other_compute": "#8f9a2f",
+    "recompute": "#ddcc77",
+    "exposed_communication": "#d9773b",
+    "exposed_copy": "#aa4499",
+    "launch_gap": "#882255",
+    "host": "#5a5fc7",
+    "pipeline_bubble": "#56b4e9",
+    "opaque": "#66727e",
+    "idle_unknown": "#b4bbc1",
 }
+"""Chosen so that neighbors differ with any kind of color vision; the same in every figure."""
 
 
 def leaf_of_class(kernel_class: str) -> str:

@@ -130,6 +130,10 @@ Window = Annotated[
 RankPattern = Annotated[
     str | None, typer.Option(help="Regular expression; its one group is the rank in the path.")
 ]
+GpuHourPrice = Annotated[
+    float | None,
+    typer.Option(help="Price of a GPU-hour: losses also in GPU-hours and money a day.", min=0),
+]
 Nsys = Annotated[str | None, typer.Option(help="The nsys program that exports .nsys-rep files.")]
 WithStacks = Annotated[bool, typer.Option("--with-stacks", help="Read Python frames too.")]
 MaxMemory = Annotated[str | None, typer.Option(help="Memory limit of the database, e.g. 4GB.")]
@@ -161,6 +165,7 @@ ANALYSIS: dict[str, Any] = {
     "clock_log": ClockLog,
     "window": Window,
     "rank_pattern": RankPattern,
+    "gpu_hour_price": GpuHourPrice,
     "nsys": Nsys,
     "with_stacks": WithStacks,
     "max_memory": MaxMemory,

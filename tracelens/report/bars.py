@@ -16,14 +16,14 @@ from tracelens.report.sections.waterfall import (
 from tracelens.taxonomy import GROUP_COLORS
 
 _ENDS = frozenset({"peak", "mfu", "flop_bearing"})
-_NEUTRAL, _RESULT, _CREDIT = "#6b7684", "#2f6f4f", "#3f7cac"
+_NEUTRAL, _RESULT, _CREDIT = "#6b7684", GROUP_COLORS["matmul"], "#3f7cac"
 _COLORS = {
     **GROUP_COLORS,
     "peak": _NEUTRAL,
     "mfu": _RESULT,
     "flop_bearing": _RESULT,
     "idle": GROUP_COLORS["launch_gap"],
-    "below_peak": "#7fa68f",
+    "below_peak": "#88b99a",
     "recompute_flop": GROUP_COLORS["recompute"],
     "attention_backward_recompute": GROUP_COLORS["recompute"],
     "padding": GROUP_COLORS["recompute"],

@@ -10,6 +10,7 @@ from tracelens.report.advice import advised, findings, health
 from tracelens.report.sections import skeletons
 from tracelens.report.sections.absent import absences
 from tracelens.report.sections.account import Account, time
+from tracelens.report.sections.cost import add_cost, cost
 from tracelens.report.sections.losses import losses
 from tracelens.report.sections.quality import identities, quality
 from tracelens.report.sections.run import inputs, run
@@ -49,8 +50,9 @@ def document(store: Store) -> dict[str, Any]:
         "pipeline": store.result("pipeline"),
         "identities": identities(store, account, chosen_window["total_ns"]),
         "quality": quality(store, account),
-        "cost": skeletons.overlay(skeletons.COST, store.result("cost")),
+        "cost": {},
     }
+    _price(answer, store)
     _advise(answer, store)
     answer["quality"]["notes"] += absences(answer)
     return answer
@@ -63,6 +65,13 @@ def _advise(answer: dict[str, Any], store: Store) -> None:
     for row in answer["losses"]:
         row["advice"] = texts.get(row["id"])
     answer["health"] = health(answer)
+
+
+def _price(answer: dict[str, Any], store: Store) -> None:
+    price = (store.result("price") or {}).get("gpu_hour_price")
+    seen = answer["run"]
+    answer["cost"] = cost(price, seen["world_size"] or len(seen["ranks"]))
+    add_cost(answer["losses"], answer["cost"])
 
 
 def _sections(store: Store) -> dict[str, Any]:

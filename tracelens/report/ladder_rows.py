@@ -13,7 +13,7 @@ PART_TITLES = {
     "recompute": "recomputed kernels",
 }
 _COLORS = {
-    "ideal": "#2f6f4f",
+    "ideal": "#117733",
     "ineff.precision": "#3f7cac",
     "ineff.memory": "#7b5ea7",
     "ineff.sm_reserved": "#b8651b",
@@ -65,6 +65,17 @@ def shape_rows(document: dict[str, Any]) -> list[LadderRow]:
     """Return the shapes that lose most."""
     peak = document["peak"]["flop_per_s"]
     return [_shape(row, peak) for row in document["ladder"]["shapes"]]
+
+
+def legend(document: dict[str, Any]) -> list[Slice]:
+    """Return each step that any row shows, once, in the order of the ladder."""
+    seen = {
+        part.step: part
+        for row in [*ladder_rows(document), *shape_rows(document)]
+        for part in row.slices
+        if part.frac > 0
+    }
+    return [seen[step] for step in _COLORS if step in seen]
 
 
 def ladder_lines(document: dict[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """How is time by rank and by step laid out in rows that can be compared by eye?"""
 
 import statistics
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tracelens.report.sections.account import groups_of
@@ -21,11 +22,21 @@ class Share(NamedTuple):
     heat: float
 
 
-class HeatRow(NamedTuple):
-    """One rank, or one step of a rank."""
+class Row(NamedTuple):
+    """Time of a row by group, before it is compared with others."""
 
     rank: int
     step: int | None
+    name: str
+    groups: dict[str, int]
+
+
+class HeatRow(NamedTuple):
+    """One rank, one step of a rank, or what a phase or a module took on all of them."""
+
+    rank: int
+    step: int | None
+    name: str
     total_ns: int
     shares: tuple[Share, ...]
 
@@ -44,24 +55,42 @@ def composition(document: dict[str, Any]) -> list[Share]:
 
 
 def heat_rows(document: dict[str, Any], table: str) -> HeatTable:
-    """Return ``per_rank`` or ``per_step`` by group, shaded where a row exceeds the median one."""
+    """Return ``per_rank``, ``per_step``, ``by_phase`` or ``by_module`` by group.
+
+    Cells are shaded where a row exceeds the median one.
+    """
     single_rank = len(document["run"]["ranks"]) == 1
-    given = document["time"][table]
-    shown = [(row, groups_of(row["leaves"], single_rank=single_rank)) for row in given[:MOST_ROWS]]
-    used = tuple(group for group in GROUPS if any(groups[group] for _, groups in shown))
-    usual = {
-        group: statistics.median(_frac(groups, group) for _, groups in shown) for group in used
-    }
+    given = list(_given(document["time"][table]))
+    shown = [
+        Row(
+            row.get("rank", 0),
+            row.get("step"),
+            str(row.get("phase") or row.get("module") or ""),
+            groups_of(row["leaves"], single_rank=single_rank),
+        )
+        for row in given[:MOST_ROWS]
+    ]
+    used = tuple(group for group in GROUPS if any(row.groups[group] for row in shown))
+    usual = {group: statistics.median(_frac(row.groups, group) for row in shown) for group in used}
     rows = tuple(
         HeatRow(
-            row["rank"],
-            row.get("step"),
-            sum(groups.values()),
-            tuple(share for share in _shares(groups, usual) if share.group in used),
+            row.rank,
+            row.step,
+            row.name,
+            sum(row.groups.values()),
+            tuple(share for share in _shares(row.groups, usual) if share.group in used),
         )
-        for row, groups in shown
+        for row in shown
     )
     return HeatTable(used, rows, len(given) - len(shown))
+
+
+def _given(table: Any) -> Iterable[dict[str, Any]]:
+    """Return the rows of a table of time; a mapping names its rows by its keys."""
+    if isinstance(table, Mapping):
+        rows = ({"phase": name, "leaves": leaves} for name, leaves in table.items())
+        return [row for row in rows if row["leaves"]]
+    return table or ()
 
 
 def _shares(groups: dict[str, int], usual: dict[str, float]) -> list[Share]:

@@ -68,6 +68,8 @@ def test_every_field_of_the_contract_is_there_in_order(example):
         "confidence",
         "evidence",
         "advice",
+        "gpu_hours_per_day",
+        "money_per_day",
     }
     assert set(answer["losses"][0]["evidence"][0]) == {
         "text",
@@ -229,8 +231,8 @@ def test_what_is_known_has_no_note(example):
     for field in ("mfu.hfu", "workload.parameters", "run.world_size", "padding", "wait_ns"):
         assert field not in notes
     assert (
-        "workload.micro_batches, cost.gpu_hours_per_day, cost.money_per_day are null: "
-        "not derived in this version\n"
+        "cost.gpu_hours_per_day, cost.money_per_day, losses[].gpu_hours_per_day, "
+        "losses[].money_per_day are null: it takes --gpu-hour-price\n"
     ) in notes
 
 

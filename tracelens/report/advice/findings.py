@@ -28,19 +28,52 @@ def findings(store: Store, losses: Sequence[Loss]) -> list[dict[str, Any]]:
         Objects with ``rule``, ``title``, ``lever``, ``points``, ``confidence``, ``do``,
         ``because``, ``evidence``, ``losses`` and ``page``.
     """
-    founded = [row for row in losses if row["confidence"] in LEAST_GRADES]
+    founded = [row for row in _by_part(losses) if row["confidence"] in LEAST_GRADES]
     found: list[dict[str, Any]] = []
-    spoken: set[str] = set()
+    claimed: dict[str, float] = {}
     asked = [(rule, _asked(rule, store, founded)) for rule in rules().values()]
     narrow = [(rule, row) for rule, row in asked if row is not None and "points" in row]
     for rule, row in sorted(narrow, key=lambda pair: (-pair[1]["points"], pair[0].id)):
-        matching = [loss for loss in founded if _cover(rule, loss)]
-        if row["points"] >= rule.least_points:
-            found.append(_finding(rule, row["points"], matching, row))
-            spoken |= {loss["id"] for loss in _large(matching)}
+        matching = [loss for loss in founded if rule.matches(loss["id"])]
+        points = min(row["points"], _unclaimed(matching, claimed))
+        if points >= rule.least_points:
+            found.append(_finding(rule, points, matching, row))
+            _claim(points, matching, claimed)
     broad = {rule.id: row for rule, row in asked if row is not None and "points" not in row}
-    found += _general(broad, [loss for loss in _large(founded) if loss["id"] not in spoken])
+    found += _general(broad, [loss for loss in _large(founded) if loss["id"] not in claimed])
     return sorted(found, key=lambda finding: (-finding["points"], finding["rule"]))
+
+
+def _by_part(losses: Sequence[Loss]) -> list[Loss]:
+    """Take a step of the ladder apart: advice for matmuls is none for attention."""
+    found: list[Loss] = []
+    for row in losses:
+        parts = row.get("parts") or {"": row["share_points"]}
+        found += [
+            {
+                **row,
+                "row": row["id"],
+                "id": f"{row['id']}.{part}".rstrip("."),
+                "share_points": points,
+            }
+            for part, points in parts.items()
+            if points > 0
+        ]
+    return found
+
+
+def _unclaimed(losses: Sequence[Loss], claimed: Mapping[str, float]) -> float:
+    """Return what larger findings have left of these losses: no point is promised twice."""
+    return float(sum(loss["share_points"] - claimed.get(loss["id"], 0.0) for loss in losses))
+
+
+def _claim(points: float, losses: Sequence[Loss], claimed: dict[str, float]) -> None:
+    left = points
+    for loss in sorted(losses, key=lambda loss: -loss["share_points"]):
+        taken = min(left, loss["share_points"] - claimed.get(loss["id"], 0.0))
+        if taken > 0:
+            claimed[loss["id"]] = claimed.get(loss["id"], 0.0) + taken
+            left -= taken
 
 
 def advised(losses: Sequence[Loss], found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -72,7 +105,7 @@ def health(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _asked(rule: Rule, store: Store, losses: Sequence[Loss]) -> dict[str, Any] | None:
     """Return the row that triggers a rule; an empty one where the loss itself does."""
-    matching = sum(loss["share_points"] for loss in losses if _cover(rule, loss))
+    matching = sum(loss["share_points"] for loss in losses if rule.matches(loss["id"]))
     if matching < rule.least_points:
         return None
     if not rule.query:
@@ -86,8 +119,8 @@ def _general(asked: Mapping[str, dict[str, Any]], losses: Sequence[Loss]) -> lis
     by_rule: dict[str, list[Loss]] = {}
     for loss in losses:
         candidates = [rule for rule in rules().values() if rule.id in asked]
-        best = max(candidates, key=lambda rule: _cover(rule, loss), default=None)
-        if best is not None and _cover(best, loss):
+        best = max(candidates, key=lambda rule: rule.matches(loss["id"]), default=None)
+        if best is not None and best.matches(loss["id"]):
             by_rule.setdefault(best.id, []).append(loss)
     return [
         _finding(rules()[name], sum(loss["share_points"] for loss in members), members, asked[name])
@@ -102,13 +135,6 @@ def _evidence(rule: Rule, losses: Sequence[Loss], row: Mapping[str, Any]) -> str
     largest = max(losses, key=lambda loss: loss["share_points"], default=None)
     shown = largest["evidence"] if largest else []
     return str(shown[0]["text"]) if shown else "no single instance"
-
-
-def _cover(rule: Rule, loss: Loss) -> int:
-    """Qualify a step of the ladder by the part that loses most to it: advice differs by part."""
-    parts = loss.get("parts")
-    own = loss["id"]
-    return rule.matches(f"{own}.{max(parts, key=lambda part: parts[part])}" if parts else own)
 
 
 def _large(losses: Sequence[Loss]) -> list[Loss]:
@@ -128,6 +154,6 @@ def _finding(
         "do": rule.do,
         "because": rule.because,
         "evidence": _evidence(rule, losses, row),
-        "losses": [loss["id"] for loss in losses],
+        "losses": list(dict.fromkeys(loss["row"] for loss in losses)),
         "page": rule.page,
     }

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _SHAPES = "it takes shapes for all but 1 % of FLOP-bearing time"
+_PRICE = "it takes --gpu-hour-price"
 _NOT_DERIVED = "not derived in this version"
 
 _WHY: tuple[tuple[str, str], ...] = (
@@ -49,8 +50,10 @@ _WHY: tuple[tuple[str, str], ...] = (
     ("collectives[].busbw_p50_bytes_per_s", "it takes bytes and the size of the group"),
     ("collectives[].wait_ns", "waiting and transfer are not told apart"),
     ("collectives[].transfer_ns", "waiting and transfer are not told apart"),
-    ("cost.gpu_hours_per_day", _NOT_DERIVED),
-    ("cost.money_per_day", _NOT_DERIVED),
+    ("cost.gpu_hours_per_day", _PRICE),
+    ("cost.money_per_day", _PRICE),
+    ("losses[].gpu_hours_per_day", _PRICE),
+    ("losses[].money_per_day", _PRICE),
     ("time.by_phase", "this version does not split time by phase"),
     ("time.by_module", "this version does not split time by module"),
     ("stragglers", "ranks were not compared with each other"),

@@ -70,8 +70,6 @@ MFU: dict[str, Any] = {
 
 LADDER: dict[str, Any] = {"parts": [], "shapes": [], "faster_than_peak": None, "reason": NO_FLOPS}
 
-COST: dict[str, Any] = {"gpu_hours_per_day": None, "money_per_day": None}
-
 
 def overlay(skeleton: Mapping[str, Any], section: Mapping[str, Any] | None) -> dict[str, Any]:
     """Lay a section over its skeleton: fields in the skeleton's order, then what is new."""
