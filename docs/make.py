@@ -1,7 +1,9 @@
 """Which pages of the documentation are made from the code? Run it as ``make docs``."""
 
+from contextlib import chdir
 from pathlib import Path
 
+import tracelens
 from tracelens.report.advice.explain import pages
 
 DOCS = Path(__file__).resolve().parent
@@ -13,8 +15,19 @@ def made() -> dict[Path, str]:
     return {folder / name: text for name, text in pages().items()}
 
 
+def example_report(path: Path) -> None:
+    """Write the report of the shipped sample: the same bytes wherever it is made."""
+    folder = DOCS.parent / "sample_traces" / "data_parallel"
+    # Paths stand in the report: they are given as from the root of the repository.
+    with chdir(DOCS.parent):
+        traces = [file.relative_to(DOCS.parent) for file in sorted(folder.glob("rank*.json.gz"))]
+        with tracelens.attribute(traces) as run:
+            run.save_html(path)
+
+
 def main() -> None:
-    """Write the pages, and remove those whose rule is gone."""
+    """Write the pages, and remove those whose rule is gone; write the example report."""
+    example_report(DOCS.parent / "reports" / "example.html")
     texts = made()
     for path in {path.parent for path in texts}:
         path.mkdir(parents=True, exist_ok=True)

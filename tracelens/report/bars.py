@@ -82,6 +82,11 @@ def bars(document: dict[str, Any]) -> list[Bar]:
     return drawn
 
 
+def scale_of(drawn: list[Bar]) -> int:
+    """Return the height in tenths that fits every bar: 100 points, more where a peak is beaten."""
+    return max([1000, *(max(bar.level, bar.level - bar.tenths) for bar in drawn)])
+
+
 def printed_shares(document: dict[str, Any]) -> dict[str, int]:
     """Return the tenths to print for every loss: the same ones as within its bar."""
     shares = {loss["id"]: round(loss["share_points"] * 10) for loss in document["losses"]}

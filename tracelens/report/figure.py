@@ -4,7 +4,7 @@ import html
 import textwrap
 from typing import TYPE_CHECKING
 
-from tracelens.report.bars import Bar, bars
+from tracelens.report.bars import Bar, bars, scale_of
 from tracelens.report.rounding import tenths_text
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def waterfall_figure(document: "dict[str, Any]") -> "Figure":
     from plotly.graph_objects import Figure
 
     drawn = bars(document)
+    whole = round(scale_of(drawn) / 10)
     figure = Figure(layout={"template": "none"})
     figure.add_bar(
         orientation="h",
@@ -54,8 +55,8 @@ def waterfall_figure(document: "dict[str, Any]") -> "Figure":
         showlegend=False,
         hoverlabel={"align": "left"},
         xaxis={
-            "range": [0, 108],
-            "tickvals": [0, 20, 40, 60, 80, 100],
+            "range": [0, 1.08 * whole],
+            "tickvals": [whole * part / 5 for part in range(6)],
             "ticksuffix": " ",
             "gridcolor": _GRID,
             "zeroline": False,

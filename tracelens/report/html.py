@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tracelens.report.advice import rules
-from tracelens.report.bars import bars, printed_shares
+from tracelens.report.bars import bars, printed_shares, scale_of
 from tracelens.report.downloads import downloads
 from tracelens.report.figure import DIV_ID, waterfall_figure
 from tracelens.report.figures import composition_figure, kernel_figure
@@ -100,6 +100,7 @@ def _context(document: dict[str, Any], store: Store) -> dict[str, Any]:
         "trust": trust(document),
         "whys": {rule.id: rule.why.strip().split("\n\n") for rule in rules().values()},
         "bars": bars(document),
+        "scale": scale_of(bars(document)),
         "shares": printed_shares(document),
         "cost": document["cost"]["gpu_hours_per_day"] is not None,
         "limits": limits(document),

@@ -303,3 +303,18 @@ def test_the_figure_is_byte_stable(example):
 
     assert first == second
     assert f'id="{DIV_ID}"' in first
+
+
+def test_a_peak_that_is_beaten_stays_on_the_page(example, tmp_path):
+    answer = document(example)
+    answer["waterfall"][-2]["points"] = 457.5
+    answer["waterfall"][-1]["points"] = 500.0
+
+    page = _page(answer, example, tmp_path)
+
+    ends = [
+        float(left) + float(width)
+        for left, width in re.findall(r'style="left:([\d.]+)%;width:([\d.]+)%', page)
+    ]
+    assert max(ends) == pytest.approx(100, abs=0.11)
+    assert waterfall_figure(answer).layout.xaxis.range[1] >= 500
