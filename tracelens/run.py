@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     import pyarrow as pa
 
-_FLOPS_FIELDS = frozenset(FlopsOptions.__dataclass_fields__)
+_FLOPS_FIELDS = frozenset(FlopsOptions.__dataclass_fields__) - {"from_log"}
 _READING_FIELDS = frozenset({"nsys", "with_stacks"})
 _OWN_FIELDS = frozenset({"window", "rank_pattern", "gpu_hour_price"})
 _TEXT_FIELDS = {"window", "rank_pattern"} | {"convention", "dtype", "gpu"}
@@ -264,5 +264,5 @@ def options_from(values: Mapping[str, Any]) -> Options:
     return Options(
         **{name: given[name] for name in _OWN_FIELDS & set(given)},
         reading=ImportOptions(**{name: given[name] for name in _READING_FIELDS & set(given)}),
-        flops=FlopsOptions(**{name: given[name] for name in _FLOPS_FIELDS & set(given)}),
+        flops=FlopsOptions(**{name: given[name] for name in _FLOPS_FIELDS & set(given)}).with_log(),
     )

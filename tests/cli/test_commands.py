@@ -7,6 +7,7 @@ from tracelens.cli.app import app
 from tracelens.store.database import version
 
 ANALYSIS = {
+    "--log",
     "--model",
     "--seq-len",
     "--tokens-per-step",
@@ -31,7 +32,15 @@ FROZEN = {
     | {"--json", "--html", "--store", "--all", "--quiet", "--no-color", "--compat"},
     "report": ANALYSIS | {"--html", "--quiet"},
     "batch": ANALYSIS | {"--lake"},
-    "flops": {"--model", "--seq", "--gpu", "--dtype", "--tokens-per-s-per-gpu"},
+    "flops": {
+        "--model",
+        "--seq",
+        "--gpu",
+        "--dtype",
+        "--tokens-per-second-per-gpu",
+        "--convention",
+        "--json",
+    },
     "sql": {"--format", "--output"},
     "simulate": {"--out", "--format", "--seed", "--dialect", "--nsys-version", "--list"},
 }

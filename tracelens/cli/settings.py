@@ -90,6 +90,14 @@ Model = Annotated[
         show_default=False,
     ),
 ]
+Log = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Training log of Megatron, Megatron-Bridge, NeMo or torchtitan: model, batch, speed.",
+        show_default=False,
+    ),
+]
 SeqLen = Annotated[int | None, typer.Option(help="Sequence length in tokens.", min=1)]
 TokensPerStep = Annotated[
     int | None, typer.Option(help="Tokens per optimizer step, whole job.", min=1)
@@ -150,6 +158,7 @@ Config = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no report.")]
 
 ANALYSIS: dict[str, Any] = {
+    "log": Log,
     "model": Model,
     "seq_len": SeqLen,
     "tokens_per_step": TokensPerStep,

@@ -11,6 +11,7 @@ from tracelens.flops.ladder import climb
 from tracelens.flops.ladder.rates import rates_of
 from tracelens.flops.ladder.section import ladder_section, losses_by_part
 from tracelens.flops.ladder.stage import Climbed, Rates
+from tracelens.flops.logcompare import Account, Comparison, compare
 from tracelens.flops.numerator import Numerator, count_model_flop
 from tracelens.flops.options import FlopsOptions
 from tracelens.flops.padding import padding_flop
@@ -38,7 +39,7 @@ def close_account(store: Store, options: FlopsOptions | None = None) -> None:
         UsageError: if the options contradict each other or name something unknown.
         IdentityError: if the account does not close.
     """
-    options = options or FlopsOptions()
+    options = (options or FlopsOptions()).with_log()
     scope = read_scope(store)
     numerator = count_model_flop(options, scope)
     if not scope.total_ns:
@@ -61,7 +62,13 @@ def close_account(store: Store, options: FlopsOptions | None = None) -> None:
     )
     store.put_result("waterfall", closed.waterfall)
     store.put_result("ladder", ladder_section(store, climbed, peak, options))
-    store.put_result("workload", _workload(options, numerator, scope))
+    workload = _workload(options, numerator, scope)
+    logged = _logged(options, numerator, scope, peak, closed)
+    if logged is not None:
+        workload["log"] = logged.fields
+        _write_notes(store, "info", logged.notes)
+        _write_notes(store, "warning", logged.warnings)
+    store.put_result("workload", workload)
     store.put_result(
         "capacity",
         {
@@ -187,15 +194,24 @@ def _workload(options: FlopsOptions, numerator: Numerator, scope: Scope) -> dict
         "tokens_per_step_global": tokens,
         "sequences_global": sequences,
     }
-    source = {name: "option" for name, value in given.items() if value is not None}
+    origin = dict.fromkeys(given, "option")
+    if "model" in options.from_log:
+        origin["parameters"] = "log"
+    if options.from_log & {"global_batch_size", "seq_len"}:
+        origin |= dict.fromkeys(("tokens_per_step_global", "sequences_global"), "log")
+    source = {name: origin[name] for name, value in given.items() if value is not None}
     if world_size is not None:
-        source["world_size"] = "option" if options.world_size == world_size else "trace"
+        named = "log" if "world_size" in options.from_log else "option"
+        source["world_size"] = named if options.world_size == world_size else "trace"
+    log = options.training_log
+    if log is not None and log.mesh:
+        source["mesh"] = "log"
     return {
         "parameters": numerator.model.params_total if numerator.model else None,
         "tokens_per_step_global": tokens,
         "sequences_global": sequences,
         "micro_batches": None,
-        "mesh": None,
+        "mesh": (log and log.mesh) or None,
         "dtypes": list(scope.mix.shares()) or None,
         "source": source,
         "step_time_ns": step_ns,
@@ -203,6 +219,31 @@ def _workload(options: FlopsOptions, numerator: Numerator, scope: Scope) -> dict
         "world_size": world_size,
         "option_notes": numerator.option_notes,
     }
+
+
+def _logged(
+    options: FlopsOptions, numerator: Numerator, scope: Scope, peak: Peak, closed: Closed
+) -> Comparison | None:
+    """Compare with the training log, where one was given."""
+    log = options.training_log
+    if log is None:
+        return None
+    flop_per_token = None
+    if numerator.model_flop is not None and options.tokens and scope.steps:
+        tokens = options.tokens * scope.steps / numerator.world_size
+        flop_per_token = numerator.model_flop / tokens
+    own = Account(
+        mfu=closed.mfu,
+        peak_flop_per_s=peak.flop_per_s,
+        flop_per_token=flop_per_token,
+        step_time_ns=None if scope.steps is None else round(scope.total_ns / scope.steps),
+        model=numerator.model,
+        seq_len=options.seq_len,
+    )
+    found = compare(log, own)
+    if numerator.model is None and log.model_reason:
+        found.notes.append(f"no model from the log, {log.model_reason}: give --model")
+    return found
 
 
 def _alarms(closed: Closed, scope: Scope) -> Iterable[str]:

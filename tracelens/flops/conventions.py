@@ -29,7 +29,7 @@ class Convention:
         norms: which parameters of norms and biases count: ``no``, ``all`` or the ``final`` norm.
         mtp: whether multi-token-prediction layers count.
         recompute: what runs once more: ``none``; ``flash``, one of the two products of the
-            attention core; ``core``, the core; ``core-thrice``, as Korthikanti et al. print it;
+            attention core; ``core``, the core; ``core-x3``, as Korthikanti et al. print it;
             ``layers``, everything but the head; ``all``.
         latent_norms: whether Megatron's per-norm terms of latent attention and MTP count.
         mask: whether Levanter's three operations a score count.
@@ -227,7 +227,7 @@ CONVENTIONS: dict[str, Convention] = {
             name="korthikanti-hw",
             router=False,
             vocab_multiple=1024,
-            recompute="core-thrice",
+            recompute="core-x3",
             source=f"{_KORTHIKANTI}, hardware FLOPs as its table 5 needs them",
         ),
         Convention(

@@ -21,7 +21,7 @@ from tracelens.flops.presets import Model, ModelLike, load_model
 
 _MAX_SEQ_LEN = 1 << 40
 _CORE = {"scores", "values"}
-_CORE_AGAIN = {"flash": 0.5, "core": 1.0, "core-thrice": 3.0}
+_CORE_AGAIN = {"flash": 0.5, "core": 1.0, "core-x3": 3.0}
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,11 @@ def _count(found: Numerator, options: FlopsOptions, scope: Scope) -> None:
 def _world_size(options: FlopsOptions, scope: Scope, found: Numerator) -> int:
     ranks = len(scope.parts)
     given = options.world_size or scope.world_size
+    if "world_size" in options.from_log and scope.world_size not in {None, given}:
+        found.option_notes.append(
+            f"the log is of {given} GPUs, the trace of {scope.world_size}: taken as the trace says"
+        )
+        given = scope.world_size
     found.is_world_known = given is not None
     if given is None and _wants_job(options):
         found.option_notes.append(

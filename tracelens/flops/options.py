@@ -1,16 +1,19 @@
 """What may a user say about the model, the job and the device?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
+from typing import Self
 
 from tracelens.errors import UsageError
 from tracelens.flops.conventions import DEFAULT_CONVENTION, find_convention
 from tracelens.flops.dtypes import required_dtype
 from tracelens.flops.peaks import check_device
 from tracelens.flops.presets import ModelLike
+from tracelens.flops.traininglog import TrainingLog, read_log
 
 _LIMIT = 1e30
+_OF_THE_LOG = ("model", "seq_len", "global_batch_size", "micro_batch_size", "world_size")
 _KINDS = ("nominal", "clock", "measured")
 
 
@@ -33,6 +36,8 @@ class FlopsOptions:
             with ``peak="nominal"`` what the clock lost.
         clock_log: log of nvidia-smi or DCGM that says the clock of every GPU instead.
         world_size: GPUs of the whole job, when the trace does not say.
+        log: a training log, which speaks for options that are left out.
+        from_log: names of the options that the log spoke for.
     """
 
     model: ModelLike | None = None
@@ -48,6 +53,8 @@ class FlopsOptions:
     sm_clock_mhz: float | None = None
     clock_log: str | Path | None = None
     world_size: int | None = None
+    log: TrainingLog | str | Path | None = None
+    from_log: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         find_convention(self.convention)
@@ -83,6 +90,30 @@ class FlopsOptions:
                 f"{option} says nothing of --peak {self.peak}",
                 hint="give it with --peak nominal (a loss) or --peak clock (the denominator)",
             )
+
+    def with_log(self) -> Self:
+        """Return the same options, with what the training log says in place of those left out.
+
+        Raises:
+            InputError: if the file is no training log.
+        """
+        if self.log is None:
+            return self
+        log = self.log if isinstance(self.log, TrainingLog) else read_log(Path(self.log))
+        said = {name: getattr(log, name) for name in _OF_THE_LOG}
+        if self.tokens_per_step is not None:
+            said.pop("global_batch_size")
+        found = {
+            name: value
+            for name, value in said.items()
+            if value is not None and getattr(self, name) is None
+        }
+        return replace(self, log=log, from_log=frozenset(found), **found)
+
+    @property
+    def training_log(self) -> TrainingLog | None:
+        """The log, once it was read."""
+        return self.log if isinstance(self.log, TrainingLog) else None
 
     @property
     def peak_kind(self) -> str:

@@ -22,14 +22,18 @@ def without_effect(options: FlopsOptions, source: str) -> Iterable[str]:
         options: what the user gave.
         source: where the model FLOPs come from in the end: user, config, shapes or none.
     """
-    if options.micro_batch_size is not None:
+    if options.micro_batch_size is not None and "micro_batch_size" not in options.from_log:
         yield "--micro-batch-size has no effect: nothing is derived from it"
     if source == "config":
         return
     convention = find_convention(options.convention).name
     if convention != DEFAULT_CONVENTION:
         yield f"--convention {convention} has no effect: {_why(source)}"
-    given = [flag for flag, name in _OF_THE_FORMULA.items() if getattr(options, name) is not None]
+    given = [
+        flag
+        for flag, name in _OF_THE_FORMULA.items()
+        if getattr(options, name) is not None and name not in options.from_log
+    ]
     if source == "user":
         given = [flag for flag in given if flag == "--model"]
     if given and (source == "user" or options.model is None):

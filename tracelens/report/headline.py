@@ -66,9 +66,11 @@ def other_definitions(document: dict[str, Any]) -> list[str]:
     """Return MFU by the two most common other conventions, the log, and the BF16 peak."""
     mfu = document["mfu"]
     parts = _rivals(document)
-    logged = document["workload"]["log"]["mfu"]
-    if logged is not None:
-        parts.append(f"log says {percent(logged)}")
+    logged = document["workload"]["log"]
+    if logged["mfu"] is not None:
+        parts.append(f"log says {percent(logged['mfu'])}")
+    elif logged["tflop_per_s_per_gpu"] is not None:
+        parts.append(f"log says {logged['tflop_per_s_per_gpu']:.1f} TFLOP/s/GPU")
     against = mfu["against_bf16"]
     if against is not None and against != mfu["value"]:
         parts.append(f"{percent(against)} of the BF16 peak")
