@@ -51,7 +51,7 @@ def test_0_an_answer(cli, trace):
         (["--model", "typo", "--seq-len", "8", "--tokens-per-step", "8"], "unknown model"),
         (["--convention", "typo"], "unknown convention"),
         (["--dtype", "typo"], "unknown dtype"),
-        (["--sm-clock", "1755"], "--sm-clock is only used by --peak clock"),
+        (["--sm-clock", "1755", "--peak", "900"], "--sm-clock says nothing of --peak 900"),
         (["--rank-pattern", "("], "rank"),
         (["--max-memory", "zz"], "--max-memory zz: not a size"),
         (["--max-memory", "1kB"], "the database needs more memory"),
