@@ -12,7 +12,7 @@ SAMPLE := sample_traces/single_gpu.json.gz
 .PHONY: help setup check test lint format docs example
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## Make .venv with TraceLens (editable) and the development tools
 
@@ -42,6 +42,9 @@ format: setup ## Rewrite the sources in the house style
 
 docs: setup ## Make the pages that follow from the code
 	$(BIN)/python docs/make.py
+
+benchnsight: setup ## Time the reading of Nsight exports (size: make benchnsight ARGS="--kernels N")
+	$(BIN)/python benchmarks/nsight.py $(ARGS)
 
 example: setup ## Attribute the sample trace and print where its time went
 	$(BIN)/tracelens attribute $(SAMPLE)

@@ -61,8 +61,11 @@ def _closed(reading: Reading, batch: Batch, table: str) -> Batch:
 def _append(reading: Reading, batch: Batch, names: Names) -> None:
     if not len(batch):
         return
-    parsed = pc.extract_regex(_texts(reading, batch), pattern=_EMITTED)
-    name, sequence, op, sizes = (_group(parsed, key) for key in ("name", "seq", "op", "sizes"))
+    texts = _texts(reading, batch).dictionary_encode()  # most ranges repeat the text of others
+    parsed = pc.extract_regex(texts.dictionary, pattern=_EMITTED)
+    name, sequence, op, sizes = (
+        _group(parsed, key).take(texts.indices) for key in ("name", "seq", "op", "sizes")
+    )
     name_ids = names.of_texts(name)
     is_op = _is_operator(name, sequence, op, sizes)
     tids = batch.ints("globalTid")

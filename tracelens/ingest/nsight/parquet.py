@@ -14,7 +14,7 @@ from tracelens.errors import InputError
 from tracelens.ingest.importer import Source
 from tracelens.ingest.nsight import schema
 from tracelens.ingest.nsight.read import read_tables
-from tracelens.ingest.nsight.tables import BATCH_ROWS, TEXT_COLUMNS, Batch, null_column
+from tracelens.ingest.nsight.tables import BATCH_ROWS, TEXT_COLUMNS, Batch, null_column, valid_text
 from tracelens.store import Store
 
 FORMAT = "nsys-parquet"
@@ -204,13 +204,7 @@ def _as_ints(column: Any) -> Any:
 def _as_text(column: Any) -> Any:
     if not _is_text(column):
         return pa.nulls(len(column), pa.string())
-    try:
-        column.validate(full=True)  # the reader lets invalid UTF-8 pass, DuckDB does not
-    except pa.ArrowInvalid:
-        contents = column.cast(pa.binary()).to_pylist()
-        texts = [None if text is None else text.decode("utf-8", "replace") for text in contents]
-        return pa.array(texts, pa.string())
-    return column.cast(pa.string())
+    return valid_text(column)
 
 
 def _is_text(column: Any) -> bool:

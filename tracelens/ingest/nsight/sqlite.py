@@ -1,4 +1,4 @@
-"""Reads SQLite exports (``nsys export --type sqlite``) with the standard library alone."""
+"""Reads SQLite exports (``nsys export --type sqlite``)."""
 
 import os
 import shutil
@@ -17,6 +17,7 @@ from tracelens.errors import InputError
 from tracelens.ingest.importer import Source
 from tracelens.ingest.nsight import schema
 from tracelens.ingest.nsight.read import read_tables
+from tracelens.ingest.nsight.stream import RefusedError, Stream
 from tracelens.ingest.nsight.tables import (
     BATCH_ROWS,
     TEXT_COLUMNS,
@@ -92,12 +93,16 @@ class SqliteTables:
             path = Path(self._snapshot.name) / path.name
         mode = "mode=rw" if journals else "mode=ro&immutable=1"
         uri = f"file:{quote(os.fsencode(path.absolute()))}?{mode}"
+        self._uri = uri
+        self._stream: Stream | None = None
         self._connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         self._connection.text_factory = _text
         self._connection.execute("PRAGMA trusted_schema = OFF")
 
     def close(self) -> None:
         """Close the database."""
+        if self._stream is not None:
+            self._stream.close()
         self._connection.close()
         if self._snapshot is not None:
             self._snapshot.cleanup()
@@ -125,10 +130,32 @@ class SqliteTables:
     def batches(self, table: str, names: Sequence[str]) -> Iterator[Batch]:
         """Yield the named columns, ``BATCH_ROWS`` rows at a time."""
         there = [name for name in names if name in self.columns(table)]
+        if not there:
+            return
+        end = _NULL
+        missing = [name for name in names if name not in there]
+        try:
+            for rows, found in self._streamed(table, there):
+                nothing = {name: null_column(name, len(rows)) for name in missing}
+                yield Batch(nothing | found, rows)
+                end = int(rows[-1])
+        except RefusedError:
+            yield from self._fetched(table, names, there, end)
+
+    def _streamed(self, table: str, names: Sequence[str]) -> Iterator[tuple[Ints, dict[str, Any]]]:
+        if self._stream is None:
+            self._stream = Stream(self._uri, BATCH_ROWS)
+        numbers = [name for name in names if name not in TEXT_COLUMNS]
+        texts = [name for name in names if name in TEXT_COLUMNS]
+        return self._stream.rows(_quoted(table), self._row_number(table), numbers, texts)
+
+    def _fetched(
+        self, table: str, names: Sequence[str], there: Sequence[str], end: int
+    ) -> Iterator[Batch]:
+        """Yield the rows after ``end``, whatever types their values have."""
         numbers = [name for name in there if name not in TEXT_COLUMNS]
         texts = [name for name in there if name in TEXT_COLUMNS]
-        end = _NULL
-        while there and (last := self._last_of_batch(table, end)) is not None:
+        while (last := self._last_of_batch(table, end)) is not None:
             part, end = (end, last), last
             rows, *packed = self._integers(table, numbers, part)
             columns = {name: null_column(name, len(rows)) for name in names}

@@ -88,6 +88,17 @@ def text_column(values: Sequence[Any]) -> Any:
     return pa.array([value if type(value) is str else None for value in values], pa.string())
 
 
+def valid_text(column: Any) -> Any:
+    """Return a text column whose invalid UTF-8 is replaced: Arrow lets it pass, DuckDB does not."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        contents = column.cast(pa.binary()).to_pylist()
+        texts = [None if text is None else text.decode("utf-8", "replace") for text in contents]
+        return pa.array(texts, pa.string())
+    return column.cast(pa.string())
+
+
 def null_column(name: str, count: int) -> Any:
     """Make the column of an export that does not have it."""
     return pa.nulls(count, pa.string() if name in TEXT_COLUMNS else pa.int64())

@@ -136,6 +136,49 @@ def test_batches_join_without_loss(
     ) == [(f"t{at}", at) for at in range(5)]
 
 
+@pytest.mark.parametrize("odd", ["text", 1.5, b"\xff"])
+def test_an_odd_value_far_down_costs_no_row_before_or_after_it(
+    export: Export, load: Any, row: Any, monkeypatch: pytest.MonkeyPatch, odd: Any
+) -> None:
+    monkeypatch.setattr(sqlite, "BATCH_ROWS", 2)
+    kernels = [row["kernel"] | {"start": at, "end": at + 10} for at in range(7)]
+    kernels[4]["end"] = odd
+    store = load(export(CUPTI_ACTIVITY_KIND_KERNEL=kernels))
+    assert store.rows("SELECT start_ns, end_ns FROM raw.activity ORDER BY activity_id") == [
+        (at, at + 10) for at in range(7) if at != 4
+    ]
+    assert store.rows("SELECT reason, count, first_offset FROM raw.damage") == [
+        ("CUPTI_ACTIVITY_KIND_KERNEL: no start or end", 1, 5)
+    ]
+
+
+def test_text_that_begins_far_down_and_is_no_utf_8(
+    export: Export, load: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BATCH_ROWS", 2)
+    path = export(
+        NVTX_EVENTS=[
+            {"start": at, "end": at + 1, "eventType": 59, "text": None, "globalTid": 1 << 24}
+            | ({"textId": 1} if at < 5 else {"textId": None})
+            for at in range(7)
+        ]
+    )
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "UPDATE NVTX_EVENTS SET text = CAST(x'676569e1' AS TEXT) WHERE start = 5"
+        )
+        connection.execute("UPDATE NVTX_EVENTS SET text = '' WHERE start = 6")
+    connection.close()
+    names = load(path).rows(
+        "SELECT name FROM raw.range JOIN raw.name USING (name_id) ORDER BY range_id"
+    )
+    assert [name for (name,) in names] == [
+        *["void gemm<float>(float*)"] * 5,
+        "gei\N{REPLACEMENT CHARACTER}",
+        "",
+    ]
+
+
 def test_deleted_rows_leave_gaps_that_do_not_matter(export: Export, load: Any, row: Any) -> None:
     path = export(CUPTI_ACTIVITY_KIND_KERNEL=[row["kernel"] | {"end": 2_000 + n} for n in range(5)])
     with sqlite3.connect(path) as connection:
