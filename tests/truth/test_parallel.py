@@ -3,10 +3,11 @@
 import pytest
 from laboratory import Laboratory, attributed, closes, expected
 
+from tracelens.simulate.recording import FAMILIES
 from tracelens.simulate.scenarios_parallel import PARALLEL
 
 SIGMA = 0.03
-SCATTERED = ("S08", "S24", "S27b", "S29")
+SCATTERED = [(name, FAMILIES[at % 2]) for at, name in enumerate(PARALLEL)]
 ONE_RANK = (("S17", 1), ("S24", 5), ("S29", 0))
 
 
@@ -24,7 +25,7 @@ def by_dimension(scenario: str, leaves: dict[str, int]) -> dict[str, int]:
     return sums
 
 
-@pytest.mark.parametrize("family", ["kineto", "nsys"])
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("scenario", PARALLEL)
 def test_every_leaf_of_every_rank(lab: Laboratory, scenario: str, family: str) -> None:
     truth, found = lab.made(scenario, family).truth, lab.answer(scenario, family)
@@ -34,10 +35,10 @@ def test_every_leaf_of_every_rank(lab: Laboratory, scenario: str, family: str) -
     } == {row["rank"]: by_dimension(scenario, expected(row, family)) for row in truth["per_rank"]}
 
 
-@pytest.mark.parametrize("scenario", SCATTERED)
-def test_durations_that_scatter(lab: Laboratory, scenario: str) -> None:
-    truth, found = lab.made(scenario, "kineto", SIGMA).truth, lab.answer(scenario, "kineto", SIGMA)
-    true = by_dimension(scenario, truth["leaves"])
+@pytest.mark.parametrize(("scenario", "family"), SCATTERED)
+def test_durations_that_scatter(lab: Laboratory, scenario: str, family: str) -> None:
+    truth, found = lab.made(scenario, family, SIGMA).truth, lab.answer(scenario, family, SIGMA)
+    true = by_dimension(scenario, expected(truth, family))
     answer = by_dimension(scenario, found["time"]["leaves"])
     for leaf in {*answer, *true}:
         off_ns = abs(answer.get(leaf, 0) - true.get(leaf, 0))

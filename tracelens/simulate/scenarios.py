@@ -119,7 +119,7 @@ _SAMPLES = {
         _THREE_LAYERS,
     ),
     "healthy": Scenario(
-        "S44: nothing planted; matmuls and attention at peak",
+        "nothing planted: a small model, its loss and norms not fused",
         _gpt(_SMALL, AT_PEAK, loader_ns=500_000, paced=True),
         (),
         _SMALL,
