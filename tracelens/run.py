@@ -118,6 +118,19 @@ class Run:
         with writing(page):
             save_html(self._document, self._store, page)
 
+    def save_perfetto(self, path: str | Path) -> None:
+        """Write one labelled step, of every rank, for ui.perfetto.dev.
+
+        Raises:
+            UsageError: if the file cannot be written, or is another thing than such an export.
+        """
+        from tracelens.report import save_perfetto
+
+        target = Path(path)
+        check_perfetto(target)
+        with writing(target):
+            save_perfetto(self._document, self._store, target)
+
     def render(self, *, all_rows: bool = False, color: bool = False, width: int = 100) -> str:
         """Return the report as text for a terminal."""
         from tracelens.report import render
@@ -226,13 +239,28 @@ def check_page(path: Path) -> None:
     Raises:
         UsageError: with the reason.
     """
+    _check_replaces(path, (b"<!doctype html", b"<html"), "an HTML page")
+
+
+def check_perfetto(path: Path) -> None:
+    """Refuse a place for a Perfetto export as ``check_page`` does: above all, a trace.
+
+    Raises:
+        UsageError: with the reason.
+    """
+    from tracelens.report.perfetto import MARK
+
+    _check_replaces(path, (MARK.lower().encode(),), "a Perfetto export of TraceLens")
+
+
+def _check_replaces(path: Path, starts: tuple[bytes, ...], kind: str) -> None:
     with writing(path):
         _check_folder(path)
         if path.is_file():
             with path.open("rb") as file:
                 start = file.read(_HEAD_BYTES).lstrip().lower()
-            if start and not start.startswith((b"<!doctype html", b"<html")):
-                raise UsageError(f"{path}: exists and is not an HTML page; not overwritten")
+            if start and not start.startswith(starts):
+                raise UsageError(f"{path}: exists and is not {kind}; not overwritten")
 
 
 def _check_folder(path: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_store_behind_a_link_is_replaced_where_it_lies(cli, trace, tmp_path):
 # --- places that must not be written -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("option", ["--store", "--html"])
+@pytest.mark.parametrize("option", ["--store", "--html", "--perfetto"])
 def test_no_other_file_is_overwritten(cli, trace, option):
     before = trace.read_bytes()
     done = cli("attribute", trace, option, trace)
@@ -95,7 +95,7 @@ def test_no_other_file_is_overwritten(cli, trace, option):
     assert trace.read_bytes() == before
 
 
-@pytest.mark.parametrize("option", ["--store", "--html"])
+@pytest.mark.parametrize("option", ["--store", "--html", "--perfetto"])
 @pytest.mark.parametrize("place", ["", "none/x", "/proc/x", "n" * 300])
 def test_places_that_cannot_be_written(cli, trace, tmp_path, option, place):
     done = cli("attribute", trace, option, tmp_path / place)

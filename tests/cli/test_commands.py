@@ -31,7 +31,7 @@ ANALYSIS = {
 }
 FROZEN = {
     "attribute": ANALYSIS
-    | {"--json", "--html", "--store", "--all", "--quiet", "--no-color", "--compat"},
+    | {"--json", "--html", "--perfetto", "--store", "--all", "--quiet", "--no-color", "--compat"},
     "report": ANALYSIS | {"--html", "--quiet"},
     "batch": ANALYSIS | {"--lake"},
     "flops": {

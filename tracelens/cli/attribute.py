@@ -22,6 +22,10 @@ def attribute(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the self-contained HTML report.")
     ] = None,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one labelled step for ui.perfetto.dev."),
+    ] = None,
     store: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep the database for tracelens sql.")
     ] = None,
@@ -35,17 +39,23 @@ def attribute(
 ) -> None:
     """Attribute every nanosecond of every GPU and close the account from peak to MFU."""
     if compat is not None:
-        if html is not None or store is not None:
-            raise UsageError("--compat prints figures only: leave out --html and --store")
+        if any(file is not None for file in (html, perfetto, store)):
+            raise UsageError(
+                "--compat prints figures only: leave out --html, --perfetto and --store"
+            )
         print_compat(traces, compat, as_json=json)
         return
-    from tracelens.run import check_page
+    from tracelens.run import check_page, check_perfetto
 
     if html is not None:
         check_page(html)
+    if perfetto is not None:
+        check_perfetto(perfetto)
     with watched_run(traces, options, store=store, quiet=quiet) as run:
         if html is not None:
             run.save_html(html)
+        if perfetto is not None:
+            run.save_perfetto(perfetto)
         if json:
             from tracelens.report import dumps
 

@@ -7,7 +7,16 @@ from tracelens.report.document import document
 from tracelens.report.figure import waterfall_figure
 from tracelens.report.html import save_html
 from tracelens.report.json_text import dumps
+from tracelens.report.perfetto import save_perfetto
 from tracelens.report.rows_text import table_text
 from tracelens.report.terminal import render
 
-__all__ = ["document", "dumps", "render", "save_html", "table_text", "waterfall_figure"]
+__all__ = [
+    "document",
+    "dumps",
+    "render",
+    "save_html",
+    "save_perfetto",
+    "table_text",
+    "waterfall_figure",
+]

@@ -5,6 +5,7 @@ from importlib import resources
 from typing import Any
 
 from tracelens.report.plain_text import shorten
+from tracelens.report.representative import representative_step
 from tracelens.report.sections.waterfall import title
 from tracelens.store import Store
 from tracelens.taxonomy import GROUP_COLORS, group_of_leaf
@@ -34,40 +35,27 @@ def timeline(store: Store, document: Mapping[str, Any]) -> dict[str, Any] | None
         ``name`` and ``color`` (indices), ``stream`` and ``correlation`` (empty for idle time).
         ``worst`` lists the longest intervals that are no useful work. ``None`` without a window.
     """
-    chosen = _chosen(store)
+    chosen = representative_step(store)
     if chosen is None:
         return None
     single_rank = len(document["run"]["ranks"]) == 1
     sql = resources.files("tracelens.report").joinpath("timeline.sql").read_text("utf-8")
-    span = [chosen["gpu"], chosen["start_ns"], chosen["end_ns"]]
+    span = [chosen.gpu, chosen.start_ns, chosen.end_ns]
     rows = store.records(sql, [*span, MOST_INTERVALS])
     total = store.scalar(f"SELECT count(*) FROM ({sql})", [*span, 1 << 40])
-    lanes, names, colors = _packed(rows, chosen["start_ns"], single_rank=single_rank)
+    lanes, names, colors = _packed(rows, chosen.start_ns, single_rank=single_rank)
     return {
-        "rank": chosen["rank"],
-        "step": chosen["step"],
-        "total_ns": chosen["end_ns"] - chosen["start_ns"],
-        "offset_ns": None
-        if chosen["zero_ns"] is None
-        else str(chosen["start_ns"] - chosen["zero_ns"]),
-        "viewer": "nsys-ui" if (chosen["format"] or "").startswith("nsys") else "Perfetto",
+        "rank": chosen.rank,
+        "step": chosen.step,
+        "total_ns": chosen.end_ns - chosen.start_ns,
+        "offset_ns": None if chosen.zero_ns is None else str(chosen.start_ns - chosen.zero_ns),
+        "viewer": chosen.viewer,
         "names": names,
         "colors": colors,
         "left_out": total - len(rows),
         "lanes": lanes,
         "worst": _worst(store, span),
     }
-
-
-def _chosen(store: Store) -> dict[str, Any] | None:
-    rows = store.records(
-        "SELECT s.gpu, g.rank, s.step, s.start_ns, s.end_ns, i.viewer_zero_ns AS zero_ns, i.format "
-        "FROM raw.step AS s JOIN raw.gpu AS g USING (gpu) JOIN raw.input AS i USING (input) "
-        "WHERE s.included AND g.rank = (SELECT min(r.rank) FROM raw.gpu AS r "
-        "JOIN raw.step AS t USING (gpu) WHERE t.included) "
-        "ORDER BY s.end_ns - s.start_ns, s.start_ns, s.gpu"
-    )
-    return rows[(len(rows) - 1) // 2] if rows else None
 
 
 def _worst(store: Store, span: list[int]) -> list[dict[str, Any]]:
