@@ -1,5 +1,6 @@
 """Which pages of the documentation are made from the code? Run it as ``make docs``."""
 
+import runpy
 from contextlib import chdir
 from pathlib import Path
 
@@ -11,8 +12,12 @@ DOCS = Path(__file__).resolve().parent
 
 def made() -> dict[Path, str]:
     """Return the text of every page that is made, by where it lies."""
-    folder = DOCS / "explanation" / "advice"
-    return {folder / name: text for name, text in pages().items()}
+    reference = runpy.run_path(str(DOCS / "reference.py"))["pages"]()
+    advice, facts = DOCS / "explanation" / "advice", DOCS / "reference"
+    return {
+        **{advice / name: text for name, text in pages().items()},
+        **{facts / name: text for name, text in reference.items()},
+    }
 
 
 def example_report(path: Path) -> None:
