@@ -94,16 +94,14 @@ class Run:
         return frame
 
     def figure(self, name: str = "waterfall") -> "go.Figure":
-        """Return a plotly figure.
+        """Return a Plotly figure: ``waterfall``, ``steps``, ``ranks`` or ``kernels``.
 
         Raises:
             UsageError: if there is no such figure.
         """
-        from tracelens.report import waterfall_figure
+        from tracelens.report import draw
 
-        if name != "waterfall":
-            raise UsageError(f"no figure {name!r}", hint="figures: waterfall")
-        return waterfall_figure(self._document)
+        return draw(name, self._document, self._store)
 
     def save_html(self, path: str | Path) -> None:
         """Write the self-contained report.

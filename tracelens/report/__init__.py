@@ -5,6 +5,7 @@ Importing this package loads neither plotly nor jinja2: the functions that draw 
 
 from tracelens.report.document import document
 from tracelens.report.figure import waterfall_figure
+from tracelens.report.gallery import draw
 from tracelens.report.html import save_html
 from tracelens.report.json_text import dumps
 from tracelens.report.perfetto import save_perfetto
@@ -13,6 +14,7 @@ from tracelens.report.terminal import render
 
 __all__ = [
     "document",
+    "draw",
     "dumps",
     "render",
     "save_html",
