@@ -200,3 +200,57 @@ def test_a_hundred_thousand_intervals_stay_fluid(
         " return (performance.now() - start) / 20e3; })()"
     )
     assert seconds < 0.05
+
+
+CONTRAST = """
+(() => {
+  const rgba = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (item) => {
+    for (let at = item; at; at = at.parentElement) {
+      const color = rgba(getComputedStyle(at).backgroundColor);
+      if (color.length === 3 || color[3] > 0.99) return color;
+    }
+    return [255, 255, 255];
+  };
+  const texts = [...document.querySelectorAll("body *")].filter((item) =>
+    item.getClientRects().length && !item.closest("svg, .js-plotly-plot") &&
+    [...item.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()));
+  const poor = texts.map((item) => {
+    const [a, b] = [light(rgba(getComputedStyle(item).color)), light(ground(item))].sort();
+    return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), item.tagName + "." + item.className];
+  }).filter(([ratio]) => ratio < 4.5);
+  return { count: texts.length, poor: poor.map(([ratio, name]) => `${name} ${ratio.toFixed(2)}`) };
+})()
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read(browser: Any, reports: Any, scheme: str) -> None:
+    """Contrast of all text against its ground: at least 4.5, as WCAG 2.1 asks (1.4.3)."""
+    scheme_is = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.call("Emulation.setEmulatedMedia", media="screen", features=scheme_is)
+    browser.open(reports("S13"))
+    browser.run('document.querySelectorAll("details").forEach((more) => { more.open = true; })')
+    found = browser.run(CONTRAST)
+    browser.call("Emulation.setEmulatedMedia", media="", features=[])
+    assert found["count"] > 200
+    assert found["poor"] == []
+
+
+def test_a_printed_page_is_not_cut(browser: Any, reports: Any) -> None:
+    """A4 with the margins of a browser is 718 pixels wide; nothing that shows may stand out."""
+    browser.call("Emulation.setEmulatedMedia", media="print", features=[])
+    browser.open(reports("S13"), 718)
+    browser.run('dispatchEvent(new Event("beforeprint"))')
+    out = browser.run(
+        "[...document.querySelectorAll('main *')].filter((item) => item.getClientRects().length"
+        " && getComputedStyle(item).position !== 'absolute' && !item.closest('thead')"
+        " && item.getBoundingClientRect().right > 719).map((item) => item.outerHTML.slice(0, 80))"
+    )
+    opened = browser.run("document.querySelectorAll('.actions details[open]').length")
+    browser.call("Emulation.setEmulatedMedia", media="", features=[])
+    assert out == []
+    assert opened > 0

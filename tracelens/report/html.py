@@ -102,6 +102,7 @@ def _context(document: dict[str, Any], store: Store) -> dict[str, Any]:
         "bars": bars(document),
         "scale": scale_of(bars(document)),
         "shares": printed_shares(document),
+        "gains": any(row["recoverable_points"] is not None for row in document["losses"]),
         "cost": document["cost"]["gpu_hours_per_day"] is not None,
         "limits": limits(document),
         "composition": composition(document),

@@ -140,8 +140,8 @@
     for (const place of drawn) Plotly.relayout(place, { "font.color": ink() });
     if (lanes) lanes.draw();
   });
-  // On paper everything is open.
-  window.addEventListener("beforeprint", () => { for (const more of document.querySelectorAll("details")) more.open = true; });
+  // On paper everything is open, but for further instances: the first of a loss is in its row.
+  window.addEventListener("beforeprint", () => { for (const more of document.querySelectorAll("details:not(.evidence details)")) more.open = true; });
 
 {% include "timeline.js" %}
 

@@ -36,7 +36,7 @@
       pen.fillStyle = soft; pen.strokeStyle = rule; pen.beginPath();
       for (let at = Math.ceil(from / tick) * tick; at <= to; at += tick) {
         const x = label + (at - from) * scale;
-        pen.moveTo(x, AXIS - 4); pen.lineTo(x, height); pen.fillText(ns(at), Math.min(x + 3, width - 60), 9);
+        pen.moveTo(x, AXIS - 4); pen.lineTo(x, height); pen.fillText(ns(at), Math.min(x + 3, width - pen.measureText(ns(at)).width - 1), 9);
       }
       pen.stroke();
       lanes.forEach((row, index) => {
