@@ -1,6 +1,7 @@
 """``tracelens attribute``: the main job."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,8 @@ from tracelens.cli.compat import print_compat
 from tracelens.cli.output import show, show_data
 from tracelens.cli.progress import watched_run
 from tracelens.errors import UsageError
+
+_COLUMNS, _LEAST_COLUMNS = 100, 60
 
 
 @settings.takes_analysis
@@ -61,7 +64,14 @@ def attribute(
 
             show_data(dumps(run.to_dict()) + "\n")
         elif not quiet:
-            show(run.render(all_rows=all_rows, color=_color(no_color), width=100))
+            show(run.render(all_rows=all_rows, color=_color(no_color), width=_width()))
+
+
+def _width() -> int:
+    """Return the columns of a terminal that is narrow; a file or a pipe gets them all."""
+    if not sys.stdout.isatty():
+        return _COLUMNS
+    return max(_LEAST_COLUMNS, min(_COLUMNS, shutil.get_terminal_size((_COLUMNS, 40)).columns))
 
 
 def _color(no_color: bool) -> bool:

@@ -11,7 +11,8 @@ LEAST_LINES = 6
 """Heading, one loss with evidence and advice, what is left out, legend."""
 
 _ROWS = 5
-_LABEL_COLUMNS = 37
+_LABEL_COLUMNS, _LEAST_LABEL_COLUMNS = 37, 20
+_WHERE_COLUMNS = 34  # a rank and a time in the viewer
 _LEGEND = "M measured, D derived, I inferred, A assumed"
 
 
@@ -20,14 +21,14 @@ def loss_table(document: dict[str, Any], paint: Paint, width: int, room: int | N
     rows = document["losses"]
     if not rows:
         return ["no losses: nothing but FLOP-bearing time was seen"]
-    gains = has_gains(document)
-    head = f" #  {pad('loss', _LABEL_COLUMNS)}  share  {'if fixed  ' if gains else ''}"
+    columns = _Columns(document, width)
+    head = f" #  {pad('loss', columns.label)}  share  {columns.heads}"
     head += "where / basis, confidence · evidence"
     lines = [paint(shorten(head, width), BOLD)]
     shares = printed_shares(document)
     for index, row in enumerate(rows):
-        title = f"{index + 1:>2}  {pad(row['label'], _LABEL_COLUMNS)}  "
-        title += f"{tenths_text(shares[row['id']]):>5}  {_gain(row) if gains else ''}"
+        title = f"{index + 1:>2}  {pad(row['label'], columns.label)}  "
+        title += f"{tenths_text(shares[row['id']]):>5}  {columns.of(row)}"
         drawn = _loss_lines(title, row, (paint, width))
         # The last line is kept for telling what is left out; the largest loss is always shown.
         if room is not None and index and (index == _ROWS or len(lines) + len(drawn) > room - 1):
@@ -36,6 +37,30 @@ def loss_table(document: dict[str, Any], paint: Paint, width: int, room: int | N
             return [*lines, *(paint(line, DIM) for line in _legend([more], width))]
         lines += drawn
     return [*lines, *(paint(line, DIM) for line in _legend([], width))]
+
+
+class _Columns:
+    """Which columns are there, between the share and where to look, and how wide are labels?"""
+
+    def __init__(self, document: dict[str, Any], width: int) -> None:
+        self._gains = has_gains(document)
+        self._costs = document["cost"]["money_per_day"] is not None
+        self.heads = "if fixed  " if self._gains else ""
+        if self._costs:
+            self.heads += f"{'money/day':>10}  "
+        free = width - len(" 1  ") - len("  share  ") - len(self.heads) - _WHERE_COLUMNS
+        self.label = max(_LEAST_LABEL_COLUMNS, min(_LABEL_COLUMNS, free))
+
+    def of(self, row: dict[str, Any]) -> str:
+        """Return the columns of one loss."""
+        text = _gain(row) if self._gains else ""
+        if self._costs:
+            text += f"{_amount(row['money_per_day']):>10}  "
+        return text
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 
 def has_gains(document: dict[str, Any]) -> bool:

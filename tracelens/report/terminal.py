@@ -22,7 +22,8 @@ from tracelens.report.trust import trust
 _HEIGHT = 39  # one row is left for the prompt
 _LIMITS = 3
 _NOTE_LINES = 3
-_BAR_COLUMNS = 30
+_BAR_COLUMNS, _LEAST_BAR_COLUMNS = 30, 12
+_BAR_LABEL_COLUMNS = 48  # points and words beside a bar
 
 
 def render(document: dict[str, Any], *, all_rows: bool, color: bool, width: int = 100) -> str:
@@ -85,29 +86,32 @@ def _mfu(document: dict[str, Any]) -> str:
 
 def _waterfall(document: dict[str, Any], paint: Paint, width: int) -> list[str]:
     drawn = bars(document)
-    scale = max((abs(bar.level) for bar in drawn), default=1) or 1
-    return [_bar_line(bar, scale, paint, width) for bar in drawn]
+    longest = max(_LEAST_BAR_COLUMNS, min(_BAR_COLUMNS, width - _BAR_LABEL_COLUMNS))
+    whole = max((abs(bar.level) for bar in drawn), default=1) or 1
+    return [_bar_line(bar, (whole, longest), paint, width) for bar in drawn]
 
 
-def _bar_line(bar: Bar, scale: int, paint: Paint, width: int) -> str:
+def _bar_line(bar: Bar, scale: tuple[int, int], paint: Paint, width: int) -> str:
+    longest = scale[1]
     before = bar.level if bar.is_end else bar.level - bar.tenths
     low, high = sorted((_columns(bar.level, scale), _columns(before, scale)))
     shade = "░" if bar.tenths < 0 else "▒"
     drawing = "█" * (high if bar.is_end else low) + shade * (0 if bar.is_end else high - low)
     points = tenths_text(bar.tenths, signed=not bar.is_end).rjust(6)
-    text = f" {points}  {pad(drawing, _BAR_COLUMNS)}  {bar.label}"
+    text = f" {points}  {pad(drawing, longest)}  {bar.label}"
     room = width - width_of(text) - 4
     inline = _inline(bar, room)
     return (
         (paint(f" {points}", BOLD) if bar.is_end else f" {points}")
-        + f"  {pad(drawing, _BAR_COLUMNS)}  "
-        + shorten(bar.label, width - _BAR_COLUMNS - 11)
+        + f"  {pad(drawing, longest)}  "
+        + shorten(bar.label, width - longest - 11)
         + (f"  ▸ {paint(inline, DIM)}" if inline else "")
     )
 
 
-def _columns(tenths: int, scale: int) -> int:
-    return max(0, round(tenths * _BAR_COLUMNS / scale))
+def _columns(tenths: int, scale: tuple[int, int]) -> int:
+    whole, longest = scale
+    return max(0, round(tenths * longest / whole))
 
 
 def _inline(bar: Bar, room: int) -> str:

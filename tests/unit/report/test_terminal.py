@@ -60,10 +60,27 @@ def test_it_fits_100_columns_and_40_rows(make_store, time_only, complete):
     assert max(width_of(line) for line in text.splitlines()) <= 100
 
 
-def test_a_narrow_terminal_gets_narrow_lines(example):
-    text = render(document(example), all_rows=True, color=False, width=80)
+@pytest.mark.parametrize("width", [60, 72, 80])
+def test_a_narrow_terminal_gets_narrow_lines(example, width):
+    text = render(document(example), all_rows=True, color=False, width=width)
 
-    assert max(width_of(line) for line in text.splitlines()) <= 80
+    assert max(width_of(line) for line in text.splitlines()) <= width
+    row = next(line for line in text.splitlines() if line.startswith(" 1  matmul below"))
+    assert "13.5  rank 0 at 12.345678 s" in row
+
+
+def test_the_price_of_a_loss_has_a_column(example):
+    assert "money/day" not in _plain(document(example))
+    example.put_result("price", {"gpu_hour_price": 2.5})
+
+    lines = _plain(document(example)).splitlines()
+
+    # Eight GPUs are 480 a day; the first loss is 13.5 points of them.
+    assert next(line for line in lines if line.startswith(" #  loss"))[43:60] == "share   money/day"
+    assert (
+        next(line for line in lines if line.startswith(" 1  matmul"))[43:60] == " 13.5       64.80"
+    )
+    assert max(map(len, lines)) <= 100
 
 
 @pytest.mark.parametrize("points", [-12.449, -12.451, -12.55])
