@@ -11,7 +11,13 @@ from tracelens.attribution.compat_hta import HtaBreakdown, hta_breakdown
 from tracelens.classify import classify
 from tracelens.classify.hta import hta_class
 from tracelens.comm import describe_collectives, summarize_collectives
-from tracelens.flops import FlopsOptions, assign_flops, close_account, find_recompute
+from tracelens.flops import (
+    FlopsOptions,
+    assign_flops,
+    close_account,
+    find_recompute,
+    place_activities,
+)
 from tracelens.ingest import ImportOptions, find_inputs, link_activities, load, passed_over
 from tracelens.ingest.chrome.hta_events import read_hta_events
 from tracelens.store import Store
@@ -70,6 +76,7 @@ def analyze(paths: Sequence[str | Path], store: Store, options: Options | None =
     options.on_stage("attributing")
     partition(store, options.window)
     summarize_collectives(store)
+    place_activities(store)
     options.on_stage("closing the account")
     close_account(store, options.flops)
     if options.gpu_hour_price is not None:

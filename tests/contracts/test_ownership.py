@@ -31,7 +31,7 @@ OWNER = {
         "ingest",
     ),
     **dict.fromkeys(("activity_class", "host_label", "kernel_tiling"), "classify"),
-    **dict.fromkeys(("activity_flop", "recomputed", "ladder"), "flops"),
+    **dict.fromkeys(("activity_flop", "recomputed", "activity_place", "ladder"), "flops"),
     "activity_dimension": "comm",
     **dict.fromkeys(
         ("step", "window_info", "activity_step", "segment", "hidden", "concurrency", "calibration"),

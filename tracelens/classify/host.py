@@ -6,9 +6,10 @@ from functools import cache
 from tracelens.classify.rules import facts_of
 from tracelens.classify.table import Table
 
-TARGETS = ("call", "op", "range", "rerun", "overhead", "copy")
-"""What a label can be put on; each is a kind of row of the store. Ranges are asked twice: what idle
-time in them is due to (range), and whether they run forward work again (rerun)."""
+TARGETS = ("call", "op", "range", "rerun", "phase", "module", "overhead", "copy")
+"""What a label can be put on; each is a kind of row of the store. Ranges are asked four times: what
+idle time in them is due to (range), whether they run forward work again (rerun), to which pass of
+training they belong (phase), and which part of the model they are (module)."""
 
 _FILE = "host.toml"
 _API_VERSION = re.compile(r"(?:_v\d{4,5})?(?:_ptsz|_ptds)?$")

@@ -23,6 +23,8 @@ _SOURCE_OF_TARGET = {
     "op": "raw.op",
     "range": "raw.range",
     "rerun": "raw.range",
+    "phase": "raw.range",
+    "module": "(SELECT name_id FROM raw.range UNION ALL SELECT name_id FROM raw.op)",
     "overhead": "raw.overhead",
     "copy": "raw.activity WHERE kind = 'memcpy'",
 }

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tracelens.flops.counting import flops_per_token, flops_per_token_by_convention
     from tracelens.flops.options import FlopsOptions
     from tracelens.flops.peaks import peak_flop_per_s
+    from tracelens.flops.place import place_activities
     from tracelens.flops.presets import load_model
     from tracelens.flops.recompute import find_recompute
     from tracelens.flops.stage import assign_flops
@@ -21,6 +22,7 @@ __all__ = [
     "flops_per_token_by_convention",
     "load_model",
     "peak_flop_per_s",
+    "place_activities",
 ]
 
 _HOME = {
@@ -32,6 +34,7 @@ _HOME = {
     "flops_per_token_by_convention": "counting",
     "load_model": "presets",
     "peak_flop_per_s": "peaks",
+    "place_activities": "place",
 }
 
 

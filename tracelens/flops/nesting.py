@@ -45,6 +45,39 @@ def parents(group: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
     return found
 
 
+def innermost(
+    parent: Ints, group: Ints, start_ns: Ints, end_ns: Ints, at: tuple[Ints, Ints]
+) -> Ints:
+    """Return the innermost interval around each instant of a thread, or -1.
+
+    Args:
+        parent: as ``parents`` found it.
+        group: number of the thread of every interval.
+        start_ns: starts.
+        end_ns: ends; an interval does not contain its end.
+        at: thread and instant of each question.
+    """
+    thread, at_ns = at
+    found = np.full(len(at_ns), -1, np.int64)
+    if not len(group):
+        return found
+    order = np.lexsort((np.arange(len(group)), -end_ns, start_ns, group))
+    for number in np.unique(thread):
+        low, high = np.searchsorted(group[order], [number, number + 1])
+        here = np.flatnonzero(thread == number)
+        if low == high:
+            continue
+        last = np.searchsorted(start_ns[order[low:high]], at_ns[here], side="right") - 1
+        candidate = np.where(last >= 0, order[low + np.maximum(last, 0)], -1)
+        while True:  # what began last may have ended: then the one around it
+            over = (candidate >= 0) & (end_ns[candidate] <= at_ns[here])
+            if not over.any():
+                break
+            candidate = np.where(over, parent[candidate], candidate)
+        found[here] = candidate
+    return found
+
+
 def ancestors(index: int, parent: Ints) -> Iterator[int]:
     """Yield an interval and all around it, innermost first."""
     while index >= 0:

@@ -13,7 +13,7 @@ Flags = npt.NDArray[np.bool_]
 _OPS = """
 SELECT op_id, coalesce(thread, -1)::BIGINT AS thread, coalesce(process, -1)::BIGINT AS process,
        start_ns, greatest(end_ns, start_ns) AS end_ns, coalesce(name_id, -1)::BIGINT AS name_id,
-       sequence IS NOT NULL AS has_sequence, coalesce(fwd_thread, -1) AS fwd_thread
+       coalesce(sequence, -1) AS sequence, coalesce(fwd_thread, -1) AS fwd_thread
 FROM raw.op
 WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL
 ORDER BY coalesce(external_id, 0), op_id
@@ -31,7 +31,7 @@ class OpTree:
         parent: position of the enclosing operator, -1 for none.
         process: process of each.
         name_id: name of each.
-        has_sequence: whether an autograd sequence number was recorded.
+        sequence: autograd sequence number, -1 for none.
         fwd_thread: recorded forward thread, -1 for none.
     """
 
@@ -42,7 +42,7 @@ class OpTree:
         self.start_ns: Ints = columns["start_ns"]
         self.process: Ints = columns["process"]
         self.name_id: Ints = columns["name_id"]
-        self.has_sequence: Flags = columns["has_sequence"].astype(bool)
+        self.sequence: Ints = columns["sequence"].astype(np.int64)
         self.fwd_thread: Ints = columns["fwd_thread"]
         self.end_ns: Ints = columns["end_ns"]
         self.parent = parents(self.thread, self.start_ns, self.end_ns)
@@ -51,6 +51,12 @@ class OpTree:
 
     def __len__(self) -> int:
         return len(self.op_id)
+
+    @property
+    def has_sequence(self) -> Flags:
+        """Whether an autograd sequence number was recorded."""
+        found: Flags = self.sequence >= 0
+        return found
 
     def positions(self, op_ids: Ints) -> Ints:
         """Return the position of each row id, -1 where there is no such operator."""

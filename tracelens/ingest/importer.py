@@ -22,7 +22,7 @@ class ImportOptions:
         nsys: the nsys program to export reports with; ``None`` searches PATH.
         cache_dir: folder that keeps exports of reports; ``None`` keeps them beside the store or in
             the user's cache folder.
-        with_stacks: read Python frames too (up to nine tenths of the events of a file).
+        with_stacks: read all Python frames, not only modules (up to nine tenths of a file).
         progress: called with (bytes done, bytes in all).
     """
 

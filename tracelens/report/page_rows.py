@@ -65,7 +65,7 @@ def heat_rows(document: dict[str, Any], table: str) -> HeatTable:
         Row(
             row.get("rank", 0),
             row.get("step"),
-            str(row.get("phase") or row.get("module") or ""),
+            _name_of(row),
             groups_of(row["leaves"], single_rank=single_rank),
         )
         for row in given[:MOST_ROWS]
@@ -83,6 +83,12 @@ def heat_rows(document: dict[str, Any], table: str) -> HeatTable:
         for row in shown
     )
     return HeatTable(used, rows, len(given) - len(shown))
+
+
+def _name_of(row: Mapping[str, Any]) -> str:
+    if "module" in row:
+        return row["module"] or "no module known"
+    return str(row.get("phase", ""))
 
 
 def _given(table: Any) -> Iterable[dict[str, Any]]:

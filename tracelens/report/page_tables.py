@@ -10,7 +10,7 @@ _PIVOTS = (
     ("phase", "by_phase", "Time by phase and group", False),
     ("module", "by_module", "Time by module and group", False),
 )
-_WHY_ABSENT = "not split in this version"
+_WHY_ABSENT = "the trace does not tell it"
 _COMPONENTS = {
     "recompute": "activations recomputed",
     "attention_backward_recompute": "scores recomputed by flash backward",

@@ -106,7 +106,7 @@ CREATE TABLE raw.kernel_tiling (
     grid_unit TEXT,                 -- blocks, work_items
     is_backward BOOLEAN             -- attention: it belongs to the backward pass
 );
-CREATE TABLE raw.host_label (name_id INTEGER, target TEXT, label TEXT);   -- target: call, op, range, rerun, overhead, copy
+CREATE TABLE raw.host_label (name_id INTEGER, target TEXT, label TEXT);   -- target: call, op, range, rerun, phase, module, overhead, copy
 
 -- flops
 CREATE TABLE raw.activity_flop (
@@ -116,6 +116,14 @@ CREATE TABLE raw.activity_flop (
     op_id BIGINT                    -- operator whose shapes give the FLOPs
 );
 CREATE TABLE raw.recomputed (activity_id BIGINT, rule TEXT);
+-- Where in training and in the model an activity belongs; no row: nothing says it.
+CREATE TABLE raw.activity_place (
+    activity_id BIGINT,
+    phase TEXT,                     -- forward, backward, optimizer
+    phase_source TEXT,              -- class, operator, range, sequence
+    module_id INTEGER,              -- path of the module, in raw.name
+    module_source TEXT              -- frame, range, compiled, sequence
+);
 
 -- The ladder of every FLOP-bearing kernel with known FLOPs that owns time in the window. Losses in ns
 -- sum to owned_ns - ideal_ns with NULL as 0; NULL: there was no evidence, kernel_ns holds its time.

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tracelens.classify.host import host_label
 from tracelens.store import Store
 
 US = 1_000
@@ -57,6 +58,22 @@ class HandMadeRun:
         if step is not None:
             self._append("activity_step", {"activity_id": activity, "step": step})
         return activity
+
+    def launch(self, activity: int, at_us: int, thread: int = 0) -> None:
+        """Record the host call that launched an activity; its operator is not known."""
+        row = {"process": 0, "thread": thread, "kind": "runtime", "start_ns": at_us * US}
+        call = self._append("host_call", row | {"end_ns": at_us * US + 1})
+        self._append("link", {"activity_id": activity, "call_id": call})
+
+    def labelled(self, name: str, start_us: int, end_us: int, **more: Any) -> None:
+        """A range with the labels that classification gives it."""
+        row = {"process": 0, "thread": 0, "kind": "nvtx", "name_id": self._name(name), **more}
+        for target in ("phase", "module", "range"):
+            label = host_label(name, target)
+            if label is not None:
+                found = {"name_id": row["name_id"], "target": target, "label": label}
+                self._append("host_label", found)
+        self._append("range", row | {"start_ns": start_us * US, "end_ns": end_us * US})
 
     def step(self, step: int | None, start_us: int, end_us: int, gpu: int = 0) -> None:
         row = {"gpu": gpu, "step": step, "start_ns": start_us * US, "end_ns": end_us * US}

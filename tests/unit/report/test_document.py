@@ -180,7 +180,10 @@ def test_quality_counts_what_was_not_used(example):
     assert quality["kernels_without_launch"] == 0
     assert quality["truncated"] is False
     assert quality["notes"][0] == "recorded with shapes"
-    assert "time.by_module is null: this version does not split time by module" in quality["notes"]
+    assert (
+        "time.by_module is null: no frame of nn.Module, user range or compiled region lies around "
+        "a launch" in quality["notes"]
+    )
 
 
 def test_every_null_of_the_contract_has_a_note(make_store):

@@ -38,6 +38,7 @@ _CATEGORY = {
     "cuda_sync": "sync",
 }
 _MARK = "ProfilerStep#"
+_MODULE = "nn.Module: "
 _CATEGORIES_KEPT = 20
 FARTHEST_NS = 2**61
 _LONGEST_NS = 3_600 * NS_PER_S
@@ -108,7 +109,7 @@ class RowWriter:
         kind = _CATEGORY.get(event.cat.lower()) if isinstance(event.cat, str) else None
         if len(self.categories) < _CATEGORIES_KEPT and isinstance(event.cat, str):
             self.categories.add(event.cat[:40])
-        if kind is None or (kind == "python" and not self._with_stacks):
+        if kind is None or (kind == "python" and not self._is_wanted_frame(event.name)):
             return
         times = self._times(event)
         if times is None:
@@ -118,6 +119,10 @@ class RowWriter:
             self._activity(event, kind, start_ns, end_ns)
         else:
             self._host(event, kind, start_ns, end_ns)
+
+    def _is_wanted_frame(self, name: object) -> bool:
+        """Frames are most of a file; those of modules are few, and say what part of a model ran."""
+        return self._with_stacks or (isinstance(name, str) and name.startswith(_MODULE))
 
     def finish(self) -> None:
         """Write what is still gathered, threads included."""
