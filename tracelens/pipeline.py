@@ -14,6 +14,7 @@ from tracelens.comm import describe_collectives, summarize_collectives
 from tracelens.flops import (
     FlopsOptions,
     assign_flops,
+    borrow_flops,
     close_account,
     find_recompute,
     place_activities,
@@ -73,6 +74,7 @@ def analyze(paths: Sequence[str | Path], store: Store, options: Options | None =
     options.on_stage("counting FLOPs")
     assign_flops(store)
     find_recompute(store)
+    borrow_flops(store)
     options.on_stage("attributing")
     partition(store, options.window)
     summarize_collectives(store)

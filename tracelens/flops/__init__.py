@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tracelens.flops.borrow import borrow_flops
     from tracelens.flops.close import close_account
     from tracelens.flops.counting import flops_per_token, flops_per_token_by_convention
     from tracelens.flops.options import FlopsOptions
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FlopsOptions",
     "assign_flops",
+    "borrow_flops",
     "close_account",
     "find_recompute",
     "flops_per_token",
@@ -28,6 +30,7 @@ __all__ = [
 _HOME = {
     "FlopsOptions": "options",
     "assign_flops": "stage",
+    "borrow_flops": "borrow",
     "close_account": "close",
     "find_recompute": "recompute",
     "flops_per_token": "counting",

@@ -57,6 +57,7 @@ class Books:
         optimizer_flop: part of them that the optimizer's own matmuls ran.
         credit_flop: model FLOPs that the convention credits, but the mask never needs.
         padding_flop: part of the executed FLOPs spent on padding; ``None`` when not known.
+        executed_is_inferred: whether equal launches lent some of the executed FLOPs.
         ladder: by part of the FLOP-bearing time, what it loses below the peak, in ns by id;
             ``None`` where there is none.
     """
@@ -69,6 +70,7 @@ class Books:
     executed_flop: Mapping[str, float] | None = None
     recompute_flop: float = 0.0
     recompute_is_inferred: bool = False
+    executed_is_inferred: bool = False
     attention_backward_flop: float = 0.0
     optimizer_flop: float = 0.0
     credit_flop: float = 0.0
@@ -290,7 +292,8 @@ def _below_peak(books: Books, time: Mapping[str, int], capacity: float) -> Item:
         for part in _FLOP_TITLES
         if time.get(part) or flop.get(part)
     ]
-    return _parent("below_peak", "FLOP-bearing time below peak", children, "D")
+    tag = "I" if books.executed_is_inferred else "D"
+    return _parent("below_peak", "FLOP-bearing time below peak", children, tag)
 
 
 def _part(part: str, lost_frac: float, books: Books) -> Item:

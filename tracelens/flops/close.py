@@ -77,6 +77,7 @@ def close_account(store: Store, options: FlopsOptions | None = None) -> None:
         },
     )
     _write_notes(store, "info", [*numerator.option_notes, *numerator.notes, *peak.notes])
+    _write_notes(store, "info", _borrowed(scope))
     _write_notes(store, "warning", _alarms(closed, scope))
     _write_notes(store, "warning", _faster(climbed))
 
@@ -97,6 +98,7 @@ def _books(scope: Scope, numerator: Numerator, peak: Peak, climbed: Climbed | No
         executed_flop=scope.executed_flop if scope.is_shaped else None,
         recompute_flop=scope.recompute_flop,
         recompute_is_inferred=scope.recompute_is_inferred,
+        executed_is_inferred=scope.borrowed_flop > 0,
         attention_backward_flop=scope.attention_backward_flop,
         optimizer_flop=scope.optimizer_flop,
         credit_flop=numerator.credit_flop,
@@ -261,6 +263,15 @@ def _alarms(closed: Closed, scope: Scope) -> Iterable[str]:
         yield f"FLOPs reconcile only to {points:+.1f} points"
     if scope.training is Training.YES and 0 < scope.unshaped_frac <= 0.01:
         yield f"{100 * scope.unshaped_frac:.2f} % of FLOP-bearing time has no shapes"
+
+
+def _borrowed(scope: Scope) -> Iterable[str]:
+    if scope.borrowed_flop:
+        share = 100 * scope.borrowed_flop / sum(scope.executed_flop.values())
+        yield (
+            f"{share:.1f} % of executed FLOPs are taken from equal launches that have shapes: "
+            "inferred, not recorded"
+        )
 
 
 def _faster(climbed: Climbed | None) -> Iterable[str]:

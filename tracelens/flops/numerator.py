@@ -159,9 +159,15 @@ def _by_shapes(found: Numerator, scope: Scope) -> None:
             "the model's own and counts as model FLOPs"
         )
     if not scope.is_shaped:
-        found.low_flop = scope.model_flop
-        share = 100 * scope.unshaped_frac
+        found.low_flop = scope.model_low_flop
+        share, bounded = 100 * scope.unshaped_frac, 100 * scope.bounded_frac
         found.reason = f"{share:.1f} % of FLOP-bearing time has no shapes: {_RECORD}"
+        if bounded:
+            found.reason = (
+                f"the FLOPs of {share:.1f} % of FLOP-bearing time are not known; of {bounded:.1f} "
+                "% only bounds are: attention over packed sequences, whose lengths no profiler "
+                "records: give --model, --seq-len and --tokens-per-step"
+            )
         return
     found.model_flop = scope.model_flop
     found.per_convention = {"causal": scope.model_flop}

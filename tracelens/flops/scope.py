@@ -31,7 +31,9 @@ chosen AS (
 again AS (SELECT DISTINCT activity_id FROM raw.recomputed)
 SELECT c.class, r.activity_id IS NOT NULL AS again,
        starts_with(coalesce(f.rule, ''), 'optimizer: ') AS by_optimizer, f.dtype,
-       sum(x.dur_ns)::BIGINT AS dur_ns, sum(f.executed_flop) AS executed, sum(f.model_flop) AS model
+       sum(x.dur_ns)::BIGINT AS dur_ns, sum(f.executed_flop) AS executed,
+       sum(f.model_flop) AS model, sum(f.model_low_flop) AS model_low,
+       sum(f.executed_flop) FILTER (starts_with(f.rule, 'borrowed: ')) AS borrowed
 FROM chosen AS x
 JOIN raw.activity_flop AS f USING (activity_id)
 JOIN raw.activity_class AS c USING (activity_id)
@@ -41,7 +43,9 @@ ORDER BY ALL
 """
 _SHAPED_TIME = """
 SELECT coalesce(sum(s.end_ns - s.start_ns), 0)::BIGINT,
-       coalesce(sum(s.end_ns - s.start_ns) FILTER (f.shaped), 0)::BIGINT
+       coalesce(sum(s.end_ns - s.start_ns) FILTER (f.shaped), 0)::BIGINT,
+       coalesce(sum(s.end_ns - s.start_ns)
+           FILTER (NOT f.shaped AND f.executed_high_flop > 0), 0)::BIGINT
 FROM raw.segment AS s
 LEFT JOIN raw.activity_flop AS f USING (activity_id)
 WHERE starts_with(s.leaf, 'flop.')
@@ -90,11 +94,14 @@ class Scope:
         world_size: GPUs of the job, where the trace says.
         executed_flop: FLOPs of kernels with shapes, by FLOP leaf.
         model_flop: what the model needs of them.
+        model_low_flop: the same at least, with kernels whose FLOPs only have bounds.
         recompute_flop: what activation recompute ran of them.
         recompute_is_inferred: whether counting kernels, not their operators, told which.
         attention_backward_flop: what attention backward recomputed in itself.
         optimizer_flop: what matmuls of the optimizer ran.
-        unshaped_frac: share of FLOP-bearing time in kernels without shapes.
+        unshaped_frac: share of FLOP-bearing time in kernels whose FLOPs are not known.
+        bounded_frac: share of it in kernels whose FLOPs have bounds.
+        borrowed_flop: executed FLOPs that equal launches with shapes lent.
         mix: formats of the FLOP-bearing kernels.
         training: whether the trace is of training.
         has_compiled_backward: whether recompute may hide in compiled graphs.
@@ -106,11 +113,14 @@ class Scope:
     world_size: int | None
     executed_flop: dict[str, float]
     model_flop: float
+    model_low_flop: float
     recompute_flop: float
     recompute_is_inferred: bool
     attention_backward_flop: float
     optimizer_flop: float
     unshaped_frac: float
+    bounded_frac: float
+    borrowed_flop: float
     mix: Mix
     training: Training
     has_compiled_backward: bool
@@ -134,6 +144,8 @@ class _Work:
     flop_by_dtype: dict[str | None, float]
     ns_by_dtype: dict[str | None, float]
     model: float = 0.0
+    model_low: float = 0.0
+    borrowed: float = 0.0
     recompute: float = 0.0
     attention_backward: float = 0.0
     optimizer: float = 0.0
@@ -147,7 +159,7 @@ def read_scope(store: Store) -> Scope:
             "GROUP BY leaf ORDER BY leaf"
         )
     )
-    flop_ns, shaped_ns = store.rows(_SHAPED_TIME)[0]
+    flop_ns, shaped_ns, bounded_ns = store.rows(_SHAPED_TIME)[0]
     unshaped = 1 - shaped_ns / flop_ns if flop_ns else 0.0
     work = _read_work(store, relabelled=has_recompute_leaves(leaves))
     by_flop = unshaped <= UNSHAPED_LIMIT and sum(work.flop_by_dtype.values()) > 0
@@ -159,11 +171,14 @@ def read_scope(store: Store) -> Scope:
         world_size=store.scalar("SELECT max(world_size) FROM raw.process"),
         executed_flop=work.executed,
         model_flop=work.model,
+        model_low_flop=work.model_low,
         recompute_flop=work.recompute,
         recompute_is_inferred=bool(store.scalar(_COUNTED)),
         attention_backward_flop=work.attention_backward,
         optimizer_flop=work.optimizer,
         unshaped_frac=unshaped,
+        bounded_frac=bounded_ns / flop_ns if flop_ns else 0.0,
+        borrowed_flop=work.borrowed,
         mix=Mix(weights, are_flops=by_flop),
         training=_training(store),
         has_compiled_backward=_has_op(store, "CompiledFunctionBackward"),
@@ -186,8 +201,12 @@ def model_flop_of_trace(store: Store) -> tuple[float, int] | None:
 
 def _read_work(store: Store, *, relabelled: bool) -> _Work:
     work = _Work(defaultdict(float), defaultdict(float), defaultdict(float))
-    for class_, again, by_optimizer, dtype, dur_ns, executed, model in store.rows(_IN_SCOPE):
+    for class_, again, by_optimizer, dtype, dur_ns, *flop in store.rows(_IN_SCOPE):
+        executed, model, model_low, borrowed = flop
+        work.borrowed += borrowed or 0.0
         work.ns_by_dtype[dtype] += dur_ns
+        if not by_optimizer and not again:
+            work.model_low += model_low or 0.0
         if executed is None:
             continue
         kind = "gemm" if class_.startswith("gemm") else class_

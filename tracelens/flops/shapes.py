@@ -28,6 +28,7 @@ class OpFlop:
         executed_flop: what the kernels do: flash attention recomputes a product in backward.
         dtype: format of the operands, from the recorded types; ``None`` when not recorded.
         backward: whether the operator itself is a backward one.
+        low_frac: below 1 the two figures are upper bounds, and this share of them lower ones.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class OpFlop:
     executed_flop: float
     dtype: str | None
     backward: bool = False
+    low_frac: float = 1.0
 
 
 def op_flop(
@@ -84,7 +86,8 @@ def _attention(call: AttentionCall, arguments: Arguments) -> OpFlop | None:
     if not 0 < flop <= _MAX_FLOP:
         return None
     dtype = _operand_dtype(arguments, call.query)
-    return OpFlop("attn", flop, float(call.executed_flop), dtype, backward=call.backward)
+    executed = float(call.executed_flop)
+    return OpFlop("attn", flop, executed, dtype, call.backward, call.low_frac)
 
 
 def _operand_dtype(arguments: Arguments, index: int) -> str | None:

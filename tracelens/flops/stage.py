@@ -5,12 +5,13 @@ may launch several kernels: its longest one gets the FLOPs, or shares them with 
 others (split-K, second pass) get none; those of a convolution share them by time. Matmuls of the
 optimizer (Muon, Shampoo) are executed, but the model does not need them. An operator around another
 one counts only what the inner one does not, so that ``aten::linear`` and its ``aten::addmm`` are
-never both counted.
+never both counted. Where an operator gives bounds only, its kernels have bounds and no figure.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,8 @@ _ALLOWED = {
     "conv": {"conv"},
 }
 """Kinds of operator that a kernel of a kind may take its FLOPs from."""
+
+_COLUMNS = ("executed", "model", "executed_low", "executed_high", "model_low", "model_high")
 
 _KERNELS = """
 SELECT a.activity_id, a.end_ns - a.start_ns AS dur_ns, c.class, c.dtype,
@@ -68,15 +71,46 @@ class _Kernel:
     launch: int
 
 
+class _Amount(NamedTuple):
+    """FLOPs, at most and at least; both are the same where they are known."""
+
+    executed: float = 0.0
+    model: float = 0.0
+    executed_low: float = 0.0
+    model_low: float = 0.0
+
+    @classmethod
+    def of(cls, flop: OpFlop) -> "_Amount":
+        executed, model = flop.executed_flop, flop.model_flop
+        return cls(executed, model, executed * flop.low_frac, model * flop.low_frac)
+
+    def without(self, inner: "_Amount") -> "_Amount":
+        """What an operator does beside the one in it: bounds of both are of the same lengths."""
+        return _Amount(*(max(own - other, 0.0) for own, other in zip(self, inner, strict=True)))
+
+    def part(self, dur_ns: int, total_ns: int) -> "_Amount":
+        """The share of one kernel of several, in whole FLOPs."""
+        return _Amount(*(flop * dur_ns // total_ns for flop in self))
+
+    @property
+    def is_known(self) -> bool:
+        return self.executed == self.executed_low
+
+
 @dataclass
 class _Share:
-    """What one kernel receives."""
+    """What one kernel receives; without an amount nothing is known."""
 
-    executed_flop: float | None = None
-    model_flop: float | None = None
+    amount: _Amount | None = None
     dtype: str | None = None
     rule: str | None = None
     op_id: int | None = None
+
+    def flop(self, name: str) -> float | None:
+        """A figure, or a bound of it; ``None`` for a figure that only has bounds."""
+        if self.amount is None or (name in {"executed", "model"} and not self.amount.is_known):
+            return None
+        return float(getattr(self.amount, name.replace("_high", "")))
 
 
 def assign_flops(store: Store) -> None:
@@ -99,7 +133,7 @@ def assign_flops(store: Store) -> None:
             groups[op].append(kernel)
     own = _own_flops(groups, tree.parent, flops)
     for op in _in_optimizer(store, tree, groups):
-        own[op] = (own[op][0], 0.0)
+        own[op] = own[op]._replace(model=0.0, model_low=0.0)
         names[op] = OPTIMIZER_RULE + names[op]
     for op, members in groups.items():
         found = _Found(flops[op], own[op], names[op], int(tree.op_id[op]))
@@ -152,20 +186,16 @@ def _shaping_op(kernel: _Kernel, parent: Ints, flops: dict[int, OpFlop]) -> int 
     return None
 
 
-def _own_flops(
-    groups: Iterable[int], parent: Ints, flops: dict[int, OpFlop]
-) -> dict[int, tuple[float, float]]:
-    """Executed and model FLOPs of each operator without those of counted operators inside it."""
+def _own_flops(groups: Iterable[int], parent: Ints, flops: dict[int, OpFlop]) -> dict[int, _Amount]:
+    """FLOPs of each operator without those of counted operators inside it."""
     counted = set(groups)
-    own = {op: (flops[op].executed_flop, flops[op].model_flop) for op in counted}
+    own = {op: _Amount.of(flops[op]) for op in counted}
     for op in counted:
         for outer in ancestors(int(parent[op]), parent):
             if outer in counted:
-                executed, model = own[outer]
-                inner = flops[op]
-                own[outer] = (executed - inner.executed_flop, model - inner.model_flop)
+                own[outer] = own[outer].without(_Amount.of(flops[op]))
                 break
-    return {op: (max(executed, 0.0), max(model, 0.0)) for op, (executed, model) in own.items()}
+    return own
 
 
 def _in_optimizer(store: Store, tree: OpTree, ops: Iterable[int]) -> list[int]:
@@ -187,7 +217,7 @@ class _Found:
     """What an operator does, and what of it is not counted further inside."""
 
     flop: OpFlop
-    own: tuple[float, float]
+    own: _Amount
     name: str
     op_id: int
 
@@ -205,18 +235,15 @@ def _share_out(members: list[_Kernel], found: _Found, shares: dict[int, _Share])
         working = [kernel for kernel in members if kernel.launch == longest.launch]
     total_ns = max(sum(kernel.dur_ns for kernel in working), 1)
     working_ids = {kernel.activity_id for kernel in working} - {longest.activity_id}
-    executed_left, model_left = found.own
+    left = found.own
     for kernel in members:
-        executed, model = 0.0, 0.0
+        amount = _Amount()
         if kernel.activity_id in working_ids:
-            executed = found.own[0] * kernel.dur_ns // total_ns
-            model = found.own[1] * kernel.dur_ns // total_ns
-        executed_left -= executed
-        model_left -= model
+            amount = found.own.part(kernel.dur_ns, total_ns)
+            left = left.without(amount)
         dtype = _dtype(kernel, found.flop)
-        shares[kernel.activity_id] = _Share(executed, model, dtype, found.name, found.op_id)
-    shares[longest.activity_id].executed_flop = executed_left
-    shares[longest.activity_id].model_flop = model_left
+        shares[kernel.activity_id] = _Share(amount, dtype, found.name, found.op_id)
+    shares[longest.activity_id].amount = left
 
 
 def _dtype(kernel: _Kernel, found: OpFlop) -> str | None:
@@ -236,10 +263,12 @@ def _write(store: Store, shares: dict[int, _Share]) -> None:
         "activity_flop",
         {
             "activity_id": pa.array([activity for activity, _ in ordered], pa.int64()),
-            "executed_flop": pa.array([row.executed_flop for row in rows], pa.float64()),
-            "model_flop": pa.array([row.model_flop for row in rows], pa.float64()),
+            **{
+                f"{name}_flop": pa.array([row.flop(name) for row in rows], pa.float64())
+                for name in _COLUMNS
+            },
             "dtype": pa.array([row.dtype for row in rows], pa.string()),
-            "shaped": pa.array([row.executed_flop is not None for row in rows], pa.bool_()),
+            "shaped": pa.array([row.flop("executed") is not None for row in rows], pa.bool_()),
             "rule": pa.array([row.rule for row in rows], pa.string()),
             "op_id": pa.array([row.op_id for row in rows], pa.int64()),
         },

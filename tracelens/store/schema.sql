@@ -110,7 +110,10 @@ CREATE TABLE raw.host_label (name_id INTEGER, target TEXT, label TEXT);   -- tar
 
 -- flops
 CREATE TABLE raw.activity_flop (
-    activity_id BIGINT, executed_flop DOUBLE, model_flop DOUBLE, dtype TEXT,
+    activity_id BIGINT, executed_flop DOUBLE, model_flop DOUBLE,
+    -- Bounds: equal to the figures where these are known, NULL where not even bounds are.
+    executed_low_flop DOUBLE, executed_high_flop DOUBLE, model_low_flop DOUBLE, model_high_flop DOUBLE,
+    dtype TEXT,
     shaped BOOLEAN,                 -- FALSE: a FLOP-bearing kernel whose shapes are unknown
     rule TEXT,
     op_id BIGINT                    -- operator whose shapes give the FLOPs

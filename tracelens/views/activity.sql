@@ -3,7 +3,7 @@ SELECT
     a.activity_id, g.rank, a.gpu, a.stream, a.kind, n.name, c.class, c.source AS class_source, c.dtype,
     a.start_ns, a.end_ns, a.end_ns - a.start_ns AS dur_ns, a.correlation, a.bytes,
     l.call_id, l.op_id, s.step, d.dimension,
-    f.executed_flop, f.model_flop, r.rule AS recompute_rule,
+    f.executed_flop, f.model_flop, f.executed_low_flop, f.executed_high_flop, r.rule AS recompute_rule,
     p.phase, p.phase_source, m.name AS module, p.module_source
 FROM raw.activity AS a
 JOIN raw.gpu AS g USING (gpu)
@@ -37,6 +37,8 @@ COMMENT ON COLUMN main.activity.step IS 'Step that launched it.';
 COMMENT ON COLUMN main.activity.dimension IS 'Parallel dimension of a collective: dp, tp, ..., unknown.';
 COMMENT ON COLUMN main.activity.executed_flop IS 'Floating-point operations executed, from shapes; NULL when unknown.';
 COMMENT ON COLUMN main.activity.model_flop IS 'Part of executed_flop that the model itself needs.';
+COMMENT ON COLUMN main.activity.executed_low_flop IS 'Least that executed_flop can be; equal to it where it is known, NULL where there is no bound.';
+COMMENT ON COLUMN main.activity.executed_high_flop IS 'Most that executed_flop can be; equal to it where it is known, NULL where there is no bound.';
 COMMENT ON COLUMN main.activity.recompute_rule IS 'Rule that found it to be activation recompute; NULL otherwise.';
 COMMENT ON COLUMN main.activity.phase IS 'Pass of training: forward, backward (recompute included), optimizer; NULL for none of them.';
 COMMENT ON COLUMN main.activity.phase_source IS 'What says the phase: class, operator, range, sequence.';

@@ -178,7 +178,7 @@ def test_torch_masks_start_at_the_first_key() -> None:
     assert found.executed_flop == 2 * 2 * 4 * (1 + 2 + 3)
 
 
-def test_packed_sequences_are_unknown() -> None:
+def test_packed_sequences_without_lengths_are_unknown() -> None:
     dims = [*[[16384, 6, 128]] * 3, *[[]] * 4, [128], [128], *[[]] * 25]
     scalars = [""] * 24 + ["True", "128", "0", *[""] * 7]
     assert op_flop("flash_attn_3::_flash_attn_forward", dims, [BF16] * 3, scalars) is None

@@ -66,6 +66,7 @@ def test_an_item_of_the_flop_account_brings_its_tag():
         ("below_peak.gemm", {"residual_points": -2.0}, "medium"),
         ("below_peak.gemm", {"residual_points": 3.5}, "low"),
         ("below_peak.gemm", {"residual_points": None}, "low"),
+        ("below_peak.gemm", {"residual_points": 0.0, "has_two_counts": False}, "medium"),
     ],
 )
 def test_grades(loss, changes, expected):
