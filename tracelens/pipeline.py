@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from tracelens.attribution import attribute as partition
+from tracelens.attribution import charge_waits
 from tracelens.attribution.compat_hta import HtaBreakdown, hta_breakdown
 from tracelens.classify import classify
 from tracelens.classify.hta import hta_class
-from tracelens.comm import describe_collectives, summarize_collectives
+from tracelens.comm import compare_ranks, describe_collectives, summarize_collectives
 from tracelens.flops import (
     FlopsOptions,
     assign_flops,
@@ -77,6 +78,9 @@ def analyze(paths: Sequence[str | Path], store: Store, options: Options | None =
     borrow_flops(store)
     options.on_stage("attributing")
     partition(store, options.window)
+    options.on_stage("comparing ranks")
+    compare_ranks(store)
+    charge_waits(store)
     summarize_collectives(store)
     place_activities(store)
     options.on_stage("closing the account")

@@ -70,7 +70,6 @@ def test_both_families_give_the_same_leaves(samples: Path, scenario: str) -> Non
         assert kineto["time"][part] == nsys["time"][part], part
 
 
-@pytest.mark.xfail(reason="waits are not told from transfers yet")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_waiting_and_transfer(samples: Path, family: str) -> None:
     time = answer(*traces(samples, "data_parallel", family))["time"]

@@ -56,7 +56,10 @@ SELECT
     coalesce(k.group_name, p.group_name) AS group_name,
     coalesce(k.group_desc, p.group_desc) AS group_desc,
     coalesce(k.group_ranks, p.group_ranks) AS group_ranks,
-    list(c.activity_id ORDER BY c.activity_id) AS activity_ids
+    list(c.activity_id ORDER BY c.activity_id) AS activity_ids,
+    list(
+        CASE WHEN c.shared_op THEN k.seq ELSE coalesce(k.seq, p.seq) END ORDER BY c.activity_id
+    ) AS seqs
 FROM counted AS c
 LEFT JOIN own AS k ON k.activity_id = c.activity_id
 LEFT JOIN of_op AS p ON p.op_id = c.op_id

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tracelens.comm.enclosing import find_enclosing
 from tracelens.comm.groups import UNKNOWN, rule_of
@@ -29,6 +30,7 @@ def describe_collectives(store: Store) -> None:
     """
     find_enclosing(store)
     kinds = store.records(_sql("collective_metadata"))
+    store.execute(_sql("peer_messages"))
     store.execute("DROP TABLE _enclosing")
     for kind in kinds:
         kind["group_size"] = ranks_in(kind["group_size"], kind["group_ranks"])
@@ -36,12 +38,20 @@ def describe_collectives(store: Store) -> None:
     ops_of_group: dict[_GroupKey, set[str]] = defaultdict(set)
     for kind in kinds:
         ops_of_group[_group(kind)].add(kind["collective"])
-    described = [_described(kind, ops_of_group[_group(kind)]) for kind in kinds]
+    groups = _write_groups(store, kinds)
+    described = [
+        {**_described(kind, ops_of_group[_group(kind)]), "process_group": groups.get(_named(kind))}
+        for kind in kinds
+    ]
     counts = [len(kind["activity_ids"]) for kind in kinds]
     ids: list[int] = [i for kind in kinds for i in kind["activity_ids"]]
     columns: dict[str, Any] = {"activity_id": np.array(ids, dtype=np.int64)}
     for name in ("dimension", "collective", "bytes", "group_size", "source"):
         columns[name] = _repeated((row[name] for row in described), counts)
+    columns["process_group"] = pa.array(
+        _repeated((row["process_group"] for row in described), counts), pa.int32()
+    )
+    columns["seq"] = pa.array([seq for kind in kinds for seq in kind["seqs"]], pa.int64())
     store.append("activity_dimension", columns)
     store.execute(_sql("gradient_buckets"), {"bucket_bytes": _BUCKET_BYTES})
 
@@ -108,6 +118,31 @@ def _group(kind: dict[str, Any]) -> _GroupKey:
         kind["group_ranks"],
         None if kind["group_ranks"] else kind["group_name"],
     )
+
+
+def _named(kind: dict[str, Any]) -> _GroupKey:
+    return (kind["group_desc"], kind["group_ranks"], kind["group_name"])
+
+
+def _write_groups(store: Store, kinds: list[dict[str, Any]]) -> dict[_GroupKey, int]:
+    """Number the process groups that say who or what they are."""
+    sizes: dict[_GroupKey, int | None] = {}
+    for kind in kinds:
+        if kind["group_ranks"] or kind["group_name"]:
+            sizes[_named(kind)] = sizes.get(_named(kind)) or kind["group_size"]
+    if sizes:
+        descriptions, ranks, names = zip(*sizes, strict=True)
+        store.append(
+            "process_group",
+            {
+                "process_group": list(range(len(sizes))),
+                "group_ranks": pa.array(ranks, pa.string()),
+                "group_desc": pa.array(descriptions, pa.string()),
+                "group_name": pa.array(names, pa.string()),
+                "group_size": pa.array(sizes.values(), pa.int32()),
+            },
+        )
+    return {key: number for number, key in enumerate(sizes)}
 
 
 def _repeated(values: Iterable[Any], counts: list[int]) -> list[Any]:

@@ -105,7 +105,8 @@ class Store:
         self._next_id = dict.fromkeys(_ID_COLUMNS, 0)
 
     def _create(self) -> None:
-        self._con.execute(resources.files("tracelens.store").joinpath("schema.sql").read_text())
+        for file in ("schema.sql", "schema_comm.sql"):
+            self._con.execute(resources.files("tracelens.store").joinpath(file).read_text())
         self._con.execute(
             "INSERT INTO raw.meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)]
         )

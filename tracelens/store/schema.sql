@@ -148,11 +148,6 @@ CREATE TABLE raw.ladder (
     alone_ns BIGINT, alone_count BIGINT, alone_is_fitted BOOLEAN
 );
 
--- comm
-CREATE TABLE raw.activity_dimension (
-    activity_id BIGINT, dimension TEXT, collective TEXT, bytes BIGINT, group_size INTEGER, source TEXT
-);
-
 -- attribution
 CREATE TABLE raw.step (
     gpu INTEGER, step BIGINT, start_ns BIGINT, end_ns BIGINT,
@@ -164,7 +159,8 @@ CREATE TABLE raw.segment (
     gpu INTEGER, step BIGINT, start_ns BIGINT, end_ns BIGINT, leaf TEXT,
     activity_id BIGINT,             -- owner of busy time; for idle time the activity that ended it
     call_id BIGINT,                 -- idle: the launch that came late, where one is recorded
-    detail TEXT                     -- idle: enabled_by=sync; inside <range> for unlabelled host time
+    detail TEXT,                    -- idle: enabled_by=sync; inside <range> for unlabelled host time
+    blamed_gpu INTEGER              -- waiting: the GPU that came last
 );
 CREATE TABLE raw.hidden (gpu INTEGER, class_leaf TEXT, by_leaf TEXT, dur_ns BIGINT);
 -- Every set of leaves that ran at the same time; all rows of a step sum to its window.
