@@ -230,3 +230,51 @@ def test_contention_is_not_known_where_nothing_ran_alone(
     (step,) = [s for p in parts if p["part"] == "gemm" for s in p["steps"] if "beside" in s]
     assert step["low_ns"] == 0 < step["high_ns"]
     assert (step["measured"], step["beside"] > 20) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "alone_ns", "beside"),
+    [
+        # Batches of 2 and of 8 products; medians of the five and the four that ran alone.
+        ("nanogpt", (768, 3_072, 768), 13_952, {22_752: 8_800, 22_784: 8_832, 22_879: 8_927}),
+        ("nanogpt", (768, 768, 768), 18_048, {45_664: 27_616, 45_952: 27_904, 17_344: 0}),
+    ],
+)
+def test_contention_is_what_a_kernel_takes_longer_than_alone(
+    shared: Path, name: str, size: tuple[int, int, int], alone_ns: int, beside: dict[int, int]
+) -> None:
+    """Warm-up steps included: there the reduction of gradients comes later."""
+    path = shared / FILES[name]
+    if not path.is_file():
+        pytest.skip(f"no such trace: {path}")
+    with tracelens.attribute(path, window="all") as run:
+        rows = kernels(run, *size)
+    assert {row["alone_ns"] for row in rows} == {alone_ns}
+    alone = sorted(row["owned_ns"] for row in rows if row["beside_frac"] == 0)
+    middle = len(alone) // 2
+    assert round((alone[middle] + alone[~middle]) / 2) == alone_ns
+    found = {row["owned_ns"]: row["contention_ns"] for row in rows if row["beside_frac"] >= 0.5}
+    assert beside.items() <= found.items()
+
+
+def test_contention_of_a_convolution_on_rocm(shared: Path) -> None:
+    """Kernels that ran alone took 20,159, 20,679 and 21,959 ns."""
+    path = shared / CHROME / "tracelens/mi300/resnet_act_checkpoint.json.gz"
+    if not path.is_file():
+        pytest.skip(f"no such trace: {path}")
+    with tracelens.attribute(path, window="all") as run:
+        rows = run.sql(
+            "SELECT owned_ns, contention_ns, alone_ns FROM ladder WHERE beside_frac >= 0.5 "
+            "AND shape = '10x512x7x7:bf16 10x512x7x7:bf16 512x512x3x3:bf16' "
+            "AND name LIKE 'igemm_bwd%'"
+        ).to_pylist()
+    assert {row["alone_ns"] for row in rows} == {20_679}
+    found = {row["owned_ns"]: row["contention_ns"] for row in rows}
+    assert found == {
+        21_079: 400,
+        20_959: 280,
+        21_839: 1_160,
+        21_159: 480,
+        21_399: 720,
+        20_439: 0,
+    }

@@ -268,3 +268,13 @@ def test_time_alone_is_fitted_where_nothing_ran_alone() -> None:
     assert found.ns[0] == pytest.approx(1_000, abs=2)
     alike = time_alone(np.zeros(6, np.int64), owned, np.full(6, 900), np.ones(6, bool))
     assert np.isnan(alike.ns).all()
+
+
+def test_what_always_ran_beside_something_tells_no_time_alone() -> None:
+    """Found in a real run: the time beside is the duration then, and the line goes through 0."""
+    owned = np.array([17_440, 29_440, 47_103, 44_767, 49_408, 17_696, 30_848, 46_112])
+    found = time_alone(np.zeros(8, np.int64), owned, owned.copy(), np.ones(8, bool))
+    assert np.isnan(found.ns).all()
+    nearly = owned - np.array([0, 0, 0, 0, 0, 0, 900, 0])
+    found = time_alone(np.zeros(8, np.int64), owned, nearly, np.ones(8, bool))
+    assert np.isnan(found.ns).all()

@@ -131,6 +131,8 @@ _PRODUCTS = {
     "aten::linear": _Product(_linear),
     "aten::matmul": _Product(_matmul),
 }
+PLAIN_PRODUCTS = frozenset(_PRODUCTS)
+"""Operators whose scalars (alpha, beta) change no work: calls of equal shapes are equal."""
 
 
 def _attention(name: str, arguments: Arguments) -> Geometry | None:

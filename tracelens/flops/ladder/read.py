@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracelens.flops.ladder.geometry import Geometry, geometry
+from tracelens.flops.ladder.geometry import PLAIN_PRODUCTS, Geometry, geometry
 from tracelens.flops.ladder.overlap import covered_ns
 from tracelens.flops.recorded import parse_list
 from tracelens.store import Store
@@ -22,8 +22,9 @@ Columns = dict[str, npt.NDArray[Any]]
 _RECORDS = """
 CREATE TABLE raw.flops_record AS
 SELECT o.op_id, dense_rank() OVER (
-    ORDER BY o.name_id, o.input_dims, o.input_types, o.concrete_inputs) - 1 AS record
-FROM raw.op AS o
+    ORDER BY o.name_id, o.input_dims, o.input_types,
+        CASE WHEN n.name NOT IN (SELECT unnest(?::TEXT[])) THEN o.concrete_inputs END) - 1 AS record
+FROM raw.op AS o JOIN raw.name AS n USING (name_id)
 WHERE o.op_id IN (SELECT op_id FROM raw.activity_flop WHERE executed_flop > 0)
 """
 _TEXTS = """
@@ -96,7 +97,7 @@ def read_instances(store: Store, *, relabelled: bool) -> Known:
 
 @contextmanager
 def _records(store: Store) -> Iterator[None]:
-    store.execute(_RECORDS)
+    store.execute(_RECORDS, [list(PLAIN_PRODUCTS)])
     try:
         yield
     finally:
