@@ -70,7 +70,7 @@ def experts(times: LayerTimes, load_permille: int, dur_ns: int) -> tuple[Node, .
     expert = replace(
         times,
         matmul_ns=times.matmul_ns * load_permille // 1_000,
-        rows=times.rows * load_permille // 1_000,
+        rows=times.tokens * load_permille // 1_000,
     ).matmul()
     matmul, attention, pointwise = times.layer()
     dispatch, combine = (_exchanging(name, exchange) for name in ("_Dispatch", "_Combine"))

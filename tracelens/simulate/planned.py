@@ -1,7 +1,7 @@
 """A model whose kernels last a planned time: the layer of the scenario table S01-S45.
 
 Forward: one matmul, one attention, one pointwise kernel a layer; backward twice, two and a half
-times and twice as long.
+times and twice as long. Shorter kernels get smaller shapes: no plan is faster than the device.
 """
 
 from dataclasses import dataclass, replace
@@ -13,6 +13,9 @@ from tracelens.simulate.model import Node, OpCall, matmul_flop
 
 _ROWS, _COLUMNS = 8192, 4096
 _ATTENTION = AttentionSize(batch=2, heads=16, seq=2048, dim=128)
+_MATMUL_NS, _ATTENTION_NS = 400_000, 100_000
+_STEP = 8
+"""Tokens come in multiples of it: matmuls want aligned operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +24,23 @@ class LayerTimes:
 
     Attributes:
         split_weights: backward of the matmul is two kernels, one of them for the weights.
-        rows: tokens that the matmul takes.
+        rows: tokens that the matmul takes; 0 is as many as take its time at 69 % of peak.
+        heads: heads of attention; 0 is as many as take its time at 35 % of peak.
     """
 
-    matmul_ns: int = 400_000
-    attention_ns: int = 100_000
+    matmul_ns: int = _MATMUL_NS
+    attention_ns: int = _ATTENTION_NS
     pointwise_ns: int = 30_000
     layers: int = 4
     bucket_elems: int = 0
     split_weights: bool = False
-    rows: int = _ROWS
+    rows: int = 0
+    heads: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Rows of the matmul."""
+        return self.rows or max(_ROWS * self.matmul_ns // _MATMUL_NS // _STEP, 1) * _STEP
 
     def nodes(self) -> list[Node]:
         """All nodes in forward order."""
@@ -42,12 +52,12 @@ class LayerTimes:
 
     def matmul(self) -> Node:
         """A projection; its gradients complete the bucket of the layer."""
-        data, weight = Arg((self.rows, _COLUMNS)), Arg((_COLUMNS, _COLUMNS))
+        data, weight = Arg((self.tokens, _COLUMNS)), Arg((_COLUMNS, _COLUMNS))
         if self.split_weights:
             return self._split_matmul(data, weight)
-        both = Arg((self.rows, 2 * _COLUMNS))
-        forward = matmul_flop(self.rows, _COLUMNS, _COLUMNS)
-        backward = matmul_flop(self.rows, 2 * _COLUMNS, _COLUMNS)
+        both = Arg((self.tokens, 2 * _COLUMNS))
+        forward = matmul_flop(self.tokens, _COLUMNS, _COLUMNS)
+        backward = matmul_flop(self.tokens, 2 * _COLUMNS, _COLUMNS)
         return Node(
             OpCall(
                 (Op("aten::mm", (data, weight)),),
@@ -64,8 +74,8 @@ class LayerTimes:
         )
 
     def _split_matmul(self, data: Arg, weight: Arg) -> Node:
-        flop = matmul_flop(self.rows, _COLUMNS, _COLUMNS)
-        across = Arg((_COLUMNS, self.rows), transposed=True)
+        flop = matmul_flop(self.tokens, _COLUMNS, _COLUMNS)
+        across = Arg((_COLUMNS, self.tokens), transposed=True)
 
         def call(layout: str, left: Arg, right: Arg) -> OpCall:
             work = Work(kernels.gemm(layout), self.matmul_ns, flop)
@@ -81,12 +91,14 @@ class LayerTimes:
 
     def attention(self) -> Node:
         """Causal attention over the whole sequence."""
-        return _ATTENTION.node(self.attention_ns, self.attention_ns * 5 // 2)
+        heads = self.heads or max(_ATTENTION.heads * self.attention_ns // _ATTENTION_NS, 1)
+        size = replace(_ATTENTION, heads=heads)
+        return size.node(self.attention_ns, self.attention_ns * 5 // 2)
 
     def pointwise(self) -> Node:
         """The activation."""
-        elems = _ROWS * _COLUMNS
-        data = Arg((_ROWS, _COLUMNS))
+        elems = self.tokens * _COLUMNS
+        data = Arg((self.tokens, _COLUMNS))
         return Node(
             OpCall(
                 (Op("aten::gelu", (data, scalar(""))),),

@@ -35,6 +35,8 @@ _AT_PEAK = LayerTimes(
     flop_ns(AttentionSize(batch=2, heads=16, seq=2048, dim=128).causal_flop, 1_000),
     20_000,
     layers=2,
+    rows=8192,
+    heads=16,
 )
 _BUCKET = 33_554_432
 _MS = 1_000_000
